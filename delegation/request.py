@@ -1,0 +1,78 @@
+"""A delegation request: a card with everything resolved that a worker on another machine could not know.
+
+The front door builds it (`delegation.admission.admit`); it crosses to the flow as JSON. Key values never travel:
+`Endpoint.key_ref` names a secret file of mode 600 in the home, or an environment variable on the worker.
+"""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from delegation.card import Card, Confinement, Lane
+from delegation.values import Value
+
+WireFormat = Literal["openai_chat", "anthropic_messages", "openai_responses"]
+
+
+class Endpoint(Value):
+    """One entry of the model catalogue, resolved: where a model answers, in which format, under which limits."""
+
+    alias: str
+    base_url: str = Field(description="Without the format's own path: `https://host/v1`, never `.../chat/completions`.")
+    format: WireFormat
+    model: str = Field(description="The name sent on the wire.")
+    key_ref: str | None = Field(None, description="`secret:<hash>`, `env:NAME`, or none where no key is needed.")
+    key_name: str | None = Field(None, description="The variable a person sets to give the key; used in messages.")
+    bucket: str
+    quota_pool: str
+    lane: Lane
+    context_tokens: int | None = None
+    max_output_tokens: int = 65_536
+    headers: dict[str, str] = Field(default_factory=dict)
+    resend_reasoning: bool = Field(False, description="Send earlier reasoning back on every turn.")
+    input_usd_per_million: float | None = None
+    output_usd_per_million: float | None = None
+    cached_usd_per_million: float | None = None
+    prices_as_of: str | None = Field(None, description="Date of the price table, ISO.")
+    flat_plan: bool = False
+
+
+class Agent(Value):
+    """The text an agent runs under and where it was found."""
+
+    name: str
+    source: str = Field(description="Path of the Markdown file, or 'built-in'.")
+    system_prompt: str
+    tools: tuple[str, ...] | None = Field(None, description="Names of the tools it may use; none means all.")
+    description: str | None = None
+
+
+class Limits(Value):
+    """Bounds of the agent step. The clock starts with the work, not with queueing."""
+
+    max_turns: int
+    timeout_seconds: int
+    max_tokens: int
+    budget_usd: float | None = None
+
+
+class DelegationRequest(Value):
+    """Everything one `delegation` flow run needs."""
+
+    id: str
+    card: Card
+    repo: str = Field(description="Canonical path of the repository's top level, or of the plain folder.")
+    workdir: str = Field(".", description="Folder inside the repository where the agent starts, relative to `repo`.")
+    is_git: bool
+    base_commit: str | None = Field(description="Full hash; none for a folder that is not a git repository.")
+    agent: Agent
+    endpoint: Endpoint
+    chain: tuple[Endpoint, ...] = Field((), description="Where the work may go next, already filtered by lane.")
+    limits: Limits
+    confinement: Confinement
+    network: bool
+    tool: str = Field("run", description="The verb or MCP tool that asked.")
+    parent_id: str | None = None
+    warnings: tuple[str, ...] = ()
+    created_at: datetime
