@@ -1,0 +1,170 @@
+"""Records on disk: one folder per delegation under the home.
+
+    <id>/entry.json       who it is: number, title, flow run
+    <id>/request.json     the resolved request
+    <id>/status.json      step, turn and heartbeat while it runs
+    <id>/trajectory.jsonl the agent's log
+    <id>/work.json        what the agent step returned
+    <id>/patch.diff       the change
+    <id>/receipt.json     the result; earlier ones of the same run stay as receipt.1.json, ...
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from delegation.errors import NotFoundError, UsageError
+from delegation.files import publish, text_or_none
+from delegation.home import Home
+from delegation.ids import is_id
+from delegation.receipt import Outcome, Receipt
+from delegation.records.entry import Entry, Progress
+from delegation.request import DelegationRequest
+
+_TITLE_LENGTH = 72
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One line of `delegate list`. A record that cannot be read has a `problem` and is still listed."""
+
+    id: str
+    entry: Entry | None
+    progress: Progress | None
+    receipt: Receipt | None
+    problem: str | None = None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        return self.receipt.outcome if self.receipt else None
+
+
+class RecordStore:
+    """Reads and writes the records of one home."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def folder(self, delegation_id: str) -> Path:
+        """The record's folder. Raises UsageError for a text that is no id (it would name a file elsewhere)."""
+        if not is_id(delegation_id):
+            raise UsageError(f"{delegation_id!r} is not a delegation id")
+        return self._home.delegations / delegation_id
+
+    def create(self, request: DelegationRequest, number: int | None) -> Entry:
+        """Write a new record. Raises StackError when the home cannot be written."""
+        self._home.make(self._home.delegations)
+        folder = self._home.make(self.folder(request.id))
+        entry = Entry(
+            id=request.id,
+            number=number,
+            title=title_of(request.card.task),
+            tool=request.tool,
+            repo=request.repo,
+            model=request.endpoint.alias,
+            parent_id=request.parent_id,
+            created_at=request.created_at,
+        )
+        publish(folder / "request.json", request.model_dump_json(indent=1))
+        publish(folder / "entry.json", entry.model_dump_json(indent=1))
+        self.write_status(request.id, Progress(step="submitted"))
+        return entry
+
+    def remember_flow_run(self, delegation_id: str, flow_run_id: str) -> Entry:
+        """Note which flow run carries the delegation."""
+        entry = self.entry(delegation_id).model_copy(update={"flow_run_id": flow_run_id})
+        publish(self.folder(delegation_id) / "entry.json", entry.model_dump_json(indent=1))
+        return entry
+
+    def entry(self, delegation_id: str) -> Entry:
+        return Entry.model_validate_json(self._read(delegation_id, "entry.json"))
+
+    def request(self, delegation_id: str) -> DelegationRequest:
+        return DelegationRequest.model_validate_json(self._read(delegation_id, "request.json"))
+
+    def status(self, delegation_id: str) -> Progress | None:
+        text = text_or_none(self.folder(delegation_id) / "status.json")
+        return Progress.model_validate_json(text) if text else None
+
+    def write_status(self, delegation_id: str, progress: Progress) -> None:
+        publish(self.folder(delegation_id) / "status.json", progress.model_dump_json())
+
+    def receipt(self, delegation_id: str) -> Receipt | None:
+        text = text_or_none(self.folder(delegation_id) / "receipt.json")
+        return Receipt.model_validate_json(text) if text else None
+
+    def write_receipt(self, receipt: Receipt) -> Path:
+        """Publish the receipt; one that is there already is kept beside it under the next number."""
+        path = self.folder(receipt.id) / "receipt.json"
+        if path.exists():
+            path.replace(_free_name(path))
+        publish(path, receipt.model_dump_json(indent=1))
+        return path
+
+    def ids(self) -> list[str]:
+        """All ids, newest first."""
+        if not self._home.delegations.is_dir():
+            return []
+        names = [path.name for path in self._home.delegations.iterdir() if is_id(path.name)]
+        return sorted(names, key=lambda name: name.split("-", 1)[1], reverse=True)
+
+    def resolve(self, text: str) -> str:
+        """The id that a person means: a whole id, a unique prefix or ending of one, or a running number.
+
+        Raises NotFoundError when nothing fits and UsageError when several do.
+        """
+        ids = self.ids()
+        if text in ids:
+            return text
+        if text.isdecimal():
+            fitting = [name for name in ids if self._number(name) == int(text)]
+        else:
+            fitting = [name for name in ids if text and (name.startswith(text) or name.endswith(text))]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise UsageError(f"{text!r} fits {len(fitting)} delegations, for example {fitting[0]!r} and {fitting[1]!r}")
+        raise NotFoundError(f"no delegation {text!r}: `delegate list` shows their ids")
+
+    def summary(self, delegation_id: str) -> Summary:
+        try:
+            return Summary(
+                id=delegation_id,
+                entry=self.entry(delegation_id),
+                progress=self.status(delegation_id),
+                receipt=self.receipt(delegation_id),
+            )
+        except (NotFoundError, ValidationError, UnicodeDecodeError) as error:
+            return Summary(id=delegation_id, entry=None, progress=None, receipt=None, problem=str(error).splitlines()[0])
+
+    def summaries(self, limit: int | None = None) -> Iterator[Summary]:
+        """Newest first, read one by one."""
+        return (self.summary(name) for name in self.ids()[:limit])
+
+    def _number(self, delegation_id: str) -> int | None:
+        try:
+            return self.entry(delegation_id).number
+        except (NotFoundError, ValidationError, UnicodeDecodeError):
+            return None
+
+    def _read(self, delegation_id: str, name: str) -> str:
+        text = text_or_none(self.folder(delegation_id) / name)
+        if text is None:
+            raise NotFoundError(f"no {name} of delegation {delegation_id!r} in {str(self._home.delegations)!r}")
+        return text
+
+
+def title_of(task: str) -> str:
+    """The first line of the task that says something, bounded."""
+    line = next((line.strip() for line in task.splitlines() if line.strip(" \t#*-")), task.strip())
+    line = line.lstrip("#*- ").strip() or "untitled"
+    return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1].rstrip() + "…"
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (candidate := path.with_name(f"receipt.{number}.json")).exists():
+        number += 1
+    return candidate

@@ -1,0 +1,77 @@
+"""Isolation, before anything of ours is imported: no test sees the developer's home, keys or settings.
+
+Everything below happens at import: pytest loads this file first, and every child process inherits it.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+_ISOLATION_ROOT = Path(tempfile.mkdtemp(prefix="delegate-tests-"))
+_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "CI", "PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_FILE")
+
+
+def _isolate() -> None:
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    for folder in ("home", "temp", "delegate"):
+        (_ISOLATION_ROOT / folder).mkdir(mode=0o700)
+    os.environ.clear()
+    os.environ.update(kept)
+    os.environ.update(
+        HOME=str(_ISOLATION_ROOT / "home"),
+        TMPDIR=str(_ISOLATION_ROOT / "temp"),
+        DELEGATE_HOME=str(_ISOLATION_ROOT / "delegate"),
+        DELEGATE_TEST_ISOLATION="1",
+        DELEGATE_TEST_ISOLATION_ROOT=str(_ISOLATION_ROOT),
+        PREFECT_HOME=str(_ISOLATION_ROOT / "prefect"),
+        GIT_CONFIG_GLOBAL=str(_ISOLATION_ROOT / "home" / ".gitconfig"),
+        GIT_CONFIG_NOSYSTEM="1",
+        GIT_AUTHOR_NAME="Test",
+        GIT_AUTHOR_EMAIL="test@example.invalid",
+        GIT_COMMITTER_NAME="Test",
+        GIT_COMMITTER_EMAIL="test@example.invalid",
+        NO_PROXY="127.0.0.1,localhost",
+    )
+    tempfile.tempdir = None
+    for folder in (ROOT, ROOT / "tests"):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+
+
+_isolate()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--live", action="store_true", help="run tests that reach a paid endpoint")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--live"):
+        return
+    for item in items:
+        if item.get_closest_marker("live"):
+            item.add_marker(pytest.mark.skip(reason="reaches a paid endpoint: give --live"))
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_ISOLATION_ROOT, ignore_errors=True)
+
+
+@pytest.fixture
+def isolation_root() -> Path:
+    """The folder that holds everything this test run may write."""
+    return _ISOLATION_ROOT
+
+
+@pytest.fixture
+def delegate_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A DELEGATE_HOME of this test's own."""
+    home = tmp_path / "delegate-home"
+    monkeypatch.setenv("DELEGATE_HOME", str(home))
+    monkeypatch.setenv("DELEGATE_TEST_ISOLATION_ROOT", str(tmp_path.anchor))
+    return home
