@@ -6,6 +6,7 @@
     │   └── ConflictError        the same key with a different request, a patch that does not apply
     ├── StackError               the stack cannot start, or answers wrongly (exit 2)
     │   └── StackNotRunning      nothing answers where the stack should be (exit 4)
+    ├── Cancelled                somebody asked to stop; not a failure and never retried
     └── WorkFailed               the work of a delegation did not finish; carries a failure kind
         └── EndpointError        a model endpoint refused, broke off or answered with nothing usable
 
@@ -66,6 +67,10 @@ class StackError(DelegateError):
 
 class StackNotRunning(StackError):
     """Nothing answers where the stack should be."""
+
+
+class Cancelled(DelegateError):
+    """Somebody asked to stop and the work did. Not a failure: it is neither retried nor failed over."""
 
 
 class WorkFailed(DelegateError):

@@ -23,6 +23,7 @@ Flag = Literal[
     "partial",
 ]
 Verdict = Literal["passed", "failed", "none"]
+TestStatus = Literal["passed", "failed", "error", "skipped"]
 CostKind = Literal["reported", "estimated", "flat_plan", "unknown"]
 StopReason = Literal["submitted", "answered", "turn_limit", "time_limit", "budget", "repetition", "cancelled", "failed"]
 
@@ -48,7 +49,7 @@ class CommandRun(Value):
     exit_code: int | None
     reason: str | None = None
     seconds: float
-    tests: dict[str, Literal["passed", "failed", "error", "skipped"]] | None = None
+    tests: dict[str, TestStatus] | None = None
     output_tail: str
     log_path: str | None = None
     cached: bool = False
@@ -69,6 +70,7 @@ class Verification(Value):
     environment: dict[str, str | None] = Field(default_factory=dict)
     flags: tuple[Flag, ...] = ()
     reason: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Usage(Value):

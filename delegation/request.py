@@ -31,6 +31,11 @@ class Endpoint(Value):
     max_output_tokens: int = 65_536
     headers: dict[str, str] = Field(default_factory=dict)
     resend_reasoning: bool = Field(False, description="Send earlier reasoning back on every turn.")
+    reasoning_field: Literal["reasoning_content", "reasoning"] = Field(
+        "reasoning_content", description="Name of earlier reasoning in a chat request; newer vLLM reads `reasoning`."
+    )
+    text_tool_calls: bool = Field(False, description="Read tool calls that the model writes as text.")
+    prompt_cache: bool | None = Field(None, description="Anthropic cache marks; none means where known to be taken.")
     input_usd_per_million: float | None = None
     output_usd_per_million: float | None = None
     cached_usd_per_million: float | None = None

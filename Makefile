@@ -1,0 +1,70 @@
+# Everything a fresh machine needs: git, make, Python 3.11 or newer, and npm (for the tests).
+SHELL := /bin/bash
+VENV := .venv
+PROGRAMS := .programs
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+# An interpreter that writes no bytecode makes every start three times slower.
+unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check test test-core test-real bench lock programs clean
+
+help:  ## Show what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(VENV)/.ready  ## Install everything into .venv; leaves .venv/bin/delegate
+
+$(VENV)/.ready: requirements/dev.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; none of python3.13, 3.12, 3.11, python3 is" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(VENV)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup  ## One real delegation, end to end (MODEL=alias uses a model of your catalogue)
+	@$(VENV)/bin/delegate demo $(if $(MODEL),--model $(MODEL))
+
+check: setup  ## Format, lint and types
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/basedpyright
+
+test: setup programs  ## Core, flows on the real stack, the real Claude Code, a real model server
+	$(VENV)/bin/python -m pytest -m "not real and not live"
+
+test-core: setup  ## Only what needs no stack and no other program
+	$(VENV)/bin/python -m pytest tests/core tests/fundamentals
+
+test-real: setup programs  ## Every other real program
+	$(VENV)/bin/python -m pytest -m real
+
+bench: setup  ## Ratios of one run, as a table and JSON
+	$(VENV)/bin/python -m tests.bench
+
+programs: $(PROGRAMS)/claude-code/.ready $(PROGRAMS)/llama/.ready $(PROGRAMS)/packages/.ready  ## The pinned programs that the tests drive
+
+$(PROGRAMS)/claude-code/.ready: programs/claude-code/package.json programs/claude-code/package-lock.json
+	mkdir -p $(@D) && cp programs/claude-code/package.json programs/claude-code/package-lock.json programs/claude-code/.npmrc $(@D)/
+	cd $(@D) && npm ci --silent --ignore-scripts
+	@touch $@
+
+$(PROGRAMS)/llama/.ready: programs/llama/requirements.txt | $(VENV)/.ready
+	$(VENV)/bin/python -m pip install --quiet --no-deps --require-hashes --upgrade --target $(@D) -r $<
+	@touch $@
+
+$(PROGRAMS)/packages/.ready: programs/packages/requirements.txt | $(VENV)/.ready
+	$(VENV)/bin/python -m pip download --quiet --no-deps --no-binary :all: --require-hashes --dest $(@D) -r $<
+	@touch $@
+
+lock:  ## Compile requirements/dev.txt and the lock files again (needs uv)
+	uv pip compile pyproject.toml requirements/dev.in --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --quiet -o requirements/dev.txt
+	uv pip compile programs/llama/requirements.in --no-deps --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --quiet -o programs/llama/requirements.txt
+	uv pip compile programs/packages/requirements.in --no-deps --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --quiet -o programs/packages/requirements.txt
+	cd programs/claude-code && npm install --silent --package-lock-only --ignore-scripts
+
+clean:  ## Remove what make made (never your delegations)
+	rm -rf $(VENV) $(PROGRAMS) dist .pytest_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""The one door to models: conversations in our inner form, over whatever wire format an endpoint speaks."""

@@ -1,0 +1,1 @@
+"""The parts behind `delegation.process`: output, environment, tree, supervisor."""

@@ -1,0 +1,26 @@
+"""Where one delegation lives: its home, its record and its folders."""
+
+from pathlib import Path
+
+from delegation.home import Home
+from delegation.records import Progress, RecordStore, Step
+from delegation.settings import load_settings
+
+
+def home() -> Home:
+    return load_settings().home
+
+
+def records() -> RecordStore:
+    return RecordStore(home())
+
+
+def record_folder(delegation_id: str) -> Path:
+    return records().folder(delegation_id)
+
+
+def begin_step(delegation_id: str, step: Step, detail: str | None = None) -> None:
+    """Say in the record which step runs."""
+    import os
+
+    records().write_status(delegation_id, Progress(step=step, detail=detail, pid=os.getpid()))

@@ -1,0 +1,98 @@
+"""The Python a command will meet: its version, and installed packages that point back into the repository."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from delegation.errors import WorkFailed
+from delegation.process import run
+
+# Asked of the interpreter itself: only it knows its site folders, its .pth lines and its import hooks.
+_QUESTION = """
+import hashlib, json, os, re, site, sys
+from importlib import metadata
+folders = [f for f in sys.path if f and os.path.isdir(f)]
+sites = [f for f in folders if os.path.basename(f) in ("site-packages", "dist-packages")]
+names, mapped = [], []
+for folder in sites:
+    for name in sorted(os.listdir(folder)):
+        if name.endswith((".dist-info", ".egg-link", ".pth")): names.append(name)
+        if re.match(r"__editable__.*finder.*\\.py$", name):
+            with open(os.path.join(folder, name), encoding="utf-8") as stream:
+                mapped += re.findall(r"['\\"](/[^'\\"]+)['\\"]", stream.read())
+try: pytest = metadata.version("pytest")
+except metadata.PackageNotFoundError: pytest = None
+print(json.dumps({"executable": sys.executable, "version": sys.version.split()[0], "pytest": pytest,
+  "fingerprint": hashlib.sha256("\\n".join(names).encode()).hexdigest(), "folders": folders, "mapped": mapped}))
+"""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """What was learned of one Python."""
+
+    executable: str | None = None
+    version: str | None = None
+    pytest: str | None = None
+    fingerprint: str | None = None
+    leaks: tuple[str, ...] = ()  # folders relative to the repository that installed packages are imported from
+
+
+def interpreter_of(command: str, *, repo: Path, env: Mapping[str, str]) -> Interpreter:
+    """Ask the Python that `command` would use, run in `repo`. An empty answer where there is none or it is broken."""
+    executable = _executable(command, repo, env.get("PATH", ""))
+    if executable is None:
+        return Interpreter()
+    try:
+        finished = run((executable, "-c", _QUESTION), cwd=repo, env=env, timeout_seconds=30)
+        answer = cast(dict[str, object], json.loads(finished.stdout.text.strip().splitlines()[-1]))
+    except (WorkFailed, ValueError, IndexError):
+        return Interpreter()
+    found = [*cast(list[str], answer["folders"]), *_import_roots(cast(list[str], answer["mapped"]))]
+    return Interpreter(
+        executable=cast(str, answer["executable"]),
+        version=cast(str, answer["version"]),
+        pytest=cast("str | None", answer["pytest"]),
+        fingerprint=cast(str, answer["fingerprint"]),
+        leaks=_leaks(found, repo),
+    )
+
+
+def _executable(command: str, repo: Path, path: str) -> str | None:
+    """The interpreter named in the command, the one beside a tool named by its path, else the first on PATH."""
+    for word in re.split(r"[\s;&|()\"']+", command):
+        if "/" in word and re.fullmatch(r"python[\d.]*", Path(word).name):
+            beside = repo / word
+        elif "/" in word and Path(word).parent.name == "bin":
+            beside = repo / Path(word).parent / "python"
+        else:
+            continue
+        if beside.is_file():
+            return str(beside)
+    names = ("python3", "python") if re.search(r"\bpython3\b", command) else ("python", "python3")
+    return next((found for name in names if (found := shutil.which(name, path=path))), None)
+
+
+def _import_roots(mapped: Iterable[str]) -> list[str]:
+    """An editable finder maps a package to its folder or file; the folder above it is what is put on the path."""
+    return [str(Path(place).parent) for place in mapped]
+
+
+def _leaks(folders: Iterable[str], repo: Path) -> tuple[str, ...]:
+    """Folders inside the repository, but not those of a virtual environment that lies in it."""
+    root = repo.resolve()
+    inside: dict[str, None] = {}
+    for folder in folders:
+        place = Path(folder).resolve()
+        if place.is_relative_to(root) and not _is_in_environment(place, root):
+            inside[place.relative_to(root).as_posix()] = None
+    return tuple(inside)
+
+
+def _is_in_environment(place: Path, root: Path) -> bool:
+    parents = [place, *place.parents]
+    return any((folder / "pyvenv.cfg").is_file() for folder in parents if folder.is_relative_to(root))

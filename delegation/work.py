@@ -1,0 +1,37 @@
+"""What the agent step leaves behind: the worker's own account, kept apart from any verdict."""
+
+from datetime import datetime
+
+from pydantic import Field
+
+from delegation.errors import FailureKind
+from delegation.receipt import Cost, StopReason, Usage
+from delegation.values import Value
+
+
+class Work(Value):
+    """The result of one agent run, finished or not. `claim` is what the model says it did; nobody has checked it."""
+
+    stop_reason: StopReason
+    failure_kind: FailureKind | None = None
+    failure_message: str | None = None
+    answer: str | None = None
+    claim: str | None = None
+    turns: int
+    tool_calls: int
+    malformed_calls: int = 0
+    nudges: int = 0
+    last_bash_exit: int | None = None
+    bash_failures: int = 0
+    usage: Usage
+    cost: Cost
+    response_model: str | None = None
+    endpoints: tuple[str, ...] = Field((), description="scheme://host:port really connected.")
+    confined_by: str | None = None
+    warnings: tuple[str, ...] = ()
+    started_at: datetime
+    ended_at: datetime
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended_at - self.started_at).total_seconds()

@@ -1,0 +1,1 @@
+"""What must run: keeper, database, Prefect server, worker, launcher, queues and limits."""

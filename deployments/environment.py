@@ -1,0 +1,55 @@
+"""What the processes of the stack see of the environment: an allowlist, so that no key of whoever ran `up` is inherited."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from delegation.layout import pipeline_directory
+from deployments.configuration import STACK_VARIABLES, Configuration
+from deployments.places import Places
+
+MARK = "DELEGATE_STACK"  # names the home in the environment of each of its processes, see Places.token
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_KEPT_PREFIXES = ("LC_", "XDG_")
+
+
+def stack_environment(configuration: Configuration, source: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The base of every stack process: no provider keys, no PREFECT_*, byte code written, our home and mark named."""
+    given = os.environ if source is None else source
+    kept = {name: value for name, value in given.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
+    home = {"DELEGATE_HOME": str(configuration.home.root)} if given.get("DELEGATE_HOME") else {}
+    return {
+        **kept,
+        **home,
+        MARK: Places(configuration.home).token,
+        "PYTHONPATH": str(pipeline_directory()),
+        "PYTHONUNBUFFERED": "1",
+        "DO_NOT_TRACK": "1",
+    }
+
+
+def keeper_environment(configuration: Configuration, source: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the keeper gets: the base, and the variables that say which database and server it is to run."""
+    given = os.environ if source is None else source
+    chosen = {name: given[name] for name in STACK_VARIABLES if given.get(name)}
+    return {**stack_environment(configuration, given), **chosen}
+
+
+def client_settings(places: Places, api_url: str, auth_string: str | None, api_key: str | None) -> dict[str, str]:
+    """Prefect settings of everything that talks to the server."""
+    credentials = {"PREFECT_API_AUTH_STRING": auth_string, "PREFECT_API_KEY": api_key}
+    return {
+        "PREFECT_API_URL": api_url,
+        "PREFECT_HOME": str(places.prefect_home),
+        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(places.home.results),
+        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_CLI_PROMPT": "false",
+        "PREFECT_CLI_COLORS": "false",
+        **{name: value for name, value in credentials.items() if value},
+    }
+
+
+def python(*arguments: str) -> list[str]:
+    """This interpreter with arguments."""
+    return [sys.executable, *arguments]

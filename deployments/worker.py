@@ -1,0 +1,58 @@
+"""The Prefect process worker of pool `delegations`: it starts each flow run through the launcher's client."""
+
+import os
+import socket
+import time
+from pathlib import Path
+
+from delegation.errors import StackError
+from deployments.configuration import WORK_POOL
+from deployments.environment import python
+from deployments.places import Places
+from deployments.processes import Child
+from deployments.rest import PrefectRest
+
+_START_SECONDS = 90
+
+
+def worker_name(places: Places) -> str:
+    """The same after a restart, another on every host and home: it tells which flow runs are ours to look after."""
+    return f"delegate-{socket.gethostname()}-{places.token}"
+
+
+def worker_child(places: Places, base: dict[str, str], client: dict[str, str]) -> Child:
+    """The worker as a process to keep. `client` are the Prefect settings that its flow runs get too."""
+    env = {
+        **base,
+        **client,
+        "PREFECT_WORKER_QUERY_SECONDS": "0.5",
+        "PREFECT_WORKER_PREFETCH_SECONDS": "1",
+        "PREFECT_WORKER_WEBSERVER_HOST": "127.0.0.1",
+    }
+    argv = python("-m", "prefect", "worker", "start", "--pool", WORK_POOL, "--type", "process", "--install-policy", "never")
+    argv += ["--name", worker_name(places), "--prefetch-seconds", "1"]
+    return Child("worker", argv, env, places.logs / "worker.log", places.stack, stop_seconds=5)
+
+
+def wait_for_worker(rest: PrefectRest, places: Places, child: Child, since: str) -> None:
+    """Returns once the server has seen it after `since` (UTC, ISO). Raises StackError when it never comes."""
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        body = {"workers": {"name": {"any_": [worker_name(places)]}}}
+        found = rest.call("POST", f"/work_pools/{WORK_POOL}/workers/filter", body)
+        if any((worker.get("last_heartbeat_time") or "") >= since for worker in found):
+            return
+        if not child.is_running():
+            raise StackError(f"the worker ended at once: see {str(child.log)!r}")
+        time.sleep(0.1)
+    raise StackError(f"the worker did not report within {_START_SECONDS} s: see {str(child.log)!r}")
+
+
+def launcher_command(places: Places, runtime: Path) -> list[str]:
+    """How a flow run is started: the launcher's client, small enough to begin in a hundredth of a second."""
+    client = Path(__file__).parent / "launcher" / "client.py"
+    return python("-S", "-E", os.fspath(client), os.fspath(launcher_socket(runtime)), os.fspath(places.run_logs))
+
+
+def launcher_socket(runtime: Path) -> Path:
+    return runtime / "launcher.sock"

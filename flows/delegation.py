@@ -1,0 +1,77 @@
+"""One delegation, in order: prepare, worktree, agent, collect, verify, record.
+
+The record on disk is the truth; Prefect executes, shows and retries. A step that fails raises; what there is by then is
+collected and verified all the same, and every run that got past `prepare` ends with a receipt.
+"""
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.exceptions import TerminationSignal
+from prefect.logging import get_run_logger
+
+from delegation import steps
+from delegation.card import Card
+from delegation.checkout.patch import Patch
+from delegation.checkout.worktree import Worktree
+from delegation.errors import WorkFailed
+from delegation.receipt import Receipt, Verification
+from delegation.request import DelegationRequest
+from tasks import delegation as tasks
+from tasks import publish
+
+
+@flow(name="delegation", persist_result=False)
+def delegation(card: Card | None = None, request: DelegationRequest | None = None) -> State:
+    """Do one piece of work on another model and judge the result.
+
+    Give `card` when starting a run by hand in the UI; the front door gives the resolved `request` instead.
+    """
+    admitted = tasks.prepare(card, request)
+    publish.name_run(admitted)
+    try:
+        receipt = _receipt(admitted)
+    except TerminationSignal:
+        if publish.is_being_cancelled():
+            publish.show(steps.record_cancelled(admitted))
+        raise  # otherwise the stack is going down: the run is taken up again, and its record stays open
+    publish.show(receipt)
+    return publish.final_state(receipt)
+
+
+def _receipt(request: DelegationRequest) -> Receipt:
+    """Every step that still makes sense, whatever the ones before it did."""
+    failure: WorkFailed | None = None
+    patch: Patch | None = None
+    try:
+        worktree = _worktree(request)
+        failure = _work(request, worktree)
+        patch = (tasks.collect_partial if failure else tasks.collect)(request, worktree)
+    except WorkFailed as error:
+        failure = failure or error
+    except Exception as error:
+        get_run_logger().exception("a step of %s broke", request.id)
+        failure = failure or WorkFailed("process", f"internal error, {type(error).__name__}: {error}")
+    verification = _verification(request, patch)
+    return tasks.record(request, patch, verification, failure)
+
+
+def _worktree(request: DelegationRequest) -> Worktree:
+    """The tree to work in. A remembered one that is gone is made again, unless its work is already collected."""
+    worktree = tasks.make_worktree(request)
+    if steps.is_usable(request, worktree):
+        return worktree
+    return tasks.make_worktree.with_options(refresh_cache=True)(request)
+
+
+def _work(request: DelegationRequest, worktree: Worktree) -> WorkFailed | None:
+    try:
+        tasks.work(request, worktree)
+    except WorkFailed as error:
+        return error
+    return None
+
+
+def _verification(request: DelegationRequest, patch: Patch | None) -> Verification | None:
+    if patch is None or request.card.verify is None:
+        return None
+    return tasks.verify(request, patch)

@@ -1,0 +1,1 @@
+"""The front door: the terminal and the MCP server, two faces of the same verbs."""

@@ -1,0 +1,60 @@
+"""The program `delegate`: one wiring for the terminal and for the MCP server, and the outermost edge for errors."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from delegation.errors import DelegateError, StackNotRunning
+
+OK, OTHER_OUTCOME, CANNOT, STOPPED_WAITING, NOT_RUNNING = range(5)
+"""Exit codes: accepted · any other outcome · usage, not found, stack cannot start · caller stopped waiting · stack not running."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return its exit code. Nothing but a result ever goes to stdout, and no traceback is shown unasked."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    with_traceback = "--traceback" in words or bool(os.environ.get("DELEGATE_TRACEBACK"))
+    words = [word for word in words if word != "--traceback"]
+    try:
+        return _run(words)
+    except KeyboardInterrupt:
+        return _said("interrupted", STOPPED_WAITING)
+    except BrokenPipeError:
+        _drop_stdout()
+        return OK
+    except Exception as error:
+        if with_traceback:
+            raise
+        return _explained(error)
+
+
+def _run(words: list[str]) -> int:
+    if words[:1] == ["mcp"] and len(words) == 1:
+        from mcp_entry.server import serve  # before everything else: it guards stdout from the first import on
+
+        return serve()
+    from mcp_entry.terminal.app import run
+
+    return run(words)
+
+
+def _explained(error: Exception) -> int:
+    if isinstance(error, StackNotRunning):
+        return _said(str(error), NOT_RUNNING)
+    if isinstance(error, DelegateError):
+        return _said(str(error), CANNOT)
+    return _said(f"internal error, {type(error).__name__}: {error} (run again with --traceback to see where)", CANNOT)
+
+
+def _said(message: str, code: int) -> int:
+    sys.stderr.write(f"delegate: {' '.join(message.split())}\n")
+    return code
+
+
+def _drop_stdout() -> None:
+    """The reader went away (`delegate patch ... | head`); the interpreter must not fail again when it flushes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+"""The one module of the front door that knows Prefect: its REST API, by httpx.
+
+The `prefect` package is not imported: that alone costs 1.6 s, and every `delegate run` would pay it.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import httpx
+
+from delegation.errors import StackError, StackNotRunning
+
+DEPLOYMENT = "delegation/delegation"
+POOL = "delegations"
+TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
+_UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"]
+_BUSY = frozenset({429, 502, 503, 504})
+_FIRST_DELAY_SECONDS = 0.1
+_LONGEST_DELAY_SECONDS = 3.0
+
+StateType = Literal[
+    "SCHEDULED", "PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "CRASHED", "PAUSED", "CANCELLING"
+]
+
+
+@dataclass(frozen=True)
+class FlowRun:
+    """What the front door wants to know of a flow run."""
+
+    id: str
+    name: str
+    state: StateType | None
+    state_name: str | None
+    message: str | None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in TERMINAL
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """A flow run to be made. The same `idempotency_key` gives the same run, however often it is sent."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    tags: Sequence[str]
+    work_queue: str
+    idempotency_key: str
+
+
+@dataclass(frozen=True)
+class Deployment:
+    id: str
+    pool: str
+
+
+class PrefectApi:
+    """One connection to a Prefect server. Use it as a context manager.
+
+    A server that is busy (503 while its database is locked, or while it starts) is asked again for `patience_seconds`.
+    Nothing answering raises StackNotRunning; an answer that is no use raises StackError with the server's own words.
+    """
+
+    def __init__(
+        self,
+        api_url: str,
+        *,
+        auth_string: str | None = None,
+        api_key: str | None = None,
+        patience_seconds: float = 30,
+        timeout_seconds: float = 15,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        user, _, password = (auth_string or "").partition(":")
+        self.api_url = api_url.rstrip("/")
+        self._patience_seconds = patience_seconds
+        self._http = httpx.Client(
+            auth=httpx.BasicAuth(user, password) if auth_string else None,
+            headers={"Authorization": f"Bearer {api_key}"} if api_key else None,
+            timeout=timeout_seconds,
+            transport=transport,
+            trust_env=False,  # a proxy variable of the caller must not see our server
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def is_healthy(self) -> bool:
+        """Whether the server answers and takes our credentials. Never raises for a server that does not."""
+        try:
+            return self._http.get(f"{self.api_url}/admin/version", timeout=3).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def deployment(self, name: str = DEPLOYMENT) -> Deployment:
+        """The deployment of that name. Raises StackError when the stack has not deployed it."""
+        found = self._get(f"/deployments/name/{name}")
+        if found is None:
+            raise StackError(f"the Prefect server at {self.api_url} has no deployment {name!r}: run `delegate up`")
+        return Deployment(id=found["id"], pool=found.get("work_pool_name") or POOL)
+
+    def create_flow_run(self, deployment: Deployment, run: NewRun) -> FlowRun:
+        """Create the run, or find the one that has its idempotency key."""
+        body = {
+            "name": run.name,
+            "parameters": dict(run.parameters),
+            "tags": list(run.tags),
+            "work_queue_name": run.work_queue,
+            "idempotency_key": run.idempotency_key,
+        }
+        return _flow_run(self._post(f"/deployments/{deployment.id}/create_flow_run", body))
+
+    def flow_run(self, flow_run_id: str) -> FlowRun | None:
+        """The run, or None when the server has none of that id."""
+        found = self._get(f"/flow_runs/{flow_run_id}")
+        return None if found is None else _flow_run(found)
+
+    def unfinished_count(self) -> int:
+        """How many runs of the delegation flow have not ended."""
+        body = {"flows": {"name": {"any_": [DEPLOYMENT.split("/")[0]]}}, "flow_runs": {"state": {"type": {"any_": _UNFINISHED}}}}
+        return int(self._post("/flow_runs/count", body))
+
+    def flow_run_tagged(self, tag: str) -> FlowRun | None:
+        """The newest run that carries the tag, or None."""
+        body = {"flow_runs": {"tags": {"all_": [tag]}}, "sort": "START_TIME_DESC", "limit": 1}
+        found = self._post("/flow_runs/filter", body)
+        return _flow_run(found[0]) if found else None
+
+    def cancel(self, flow_run_id: str) -> FlowRun | None:
+        """Ask for cancellation. A run without a process is Cancelled at once, another is Cancelling for some seconds."""
+        run = self.flow_run(flow_run_id)
+        if run is None or run.has_ended:
+            return run
+        self._set_state(flow_run_id, {"type": "CANCELLING", "name": "Cancelling"}, force=False)
+        return self.flow_run(flow_run_id)
+
+    def reschedule(self, flow_run_id: str) -> FlowRun:
+        """Run it again, as the UI's Retry does: steps with a stored result are not repeated.
+
+        Raises StackError when the run is gone, and when it has not ended.
+        """
+        run = self.flow_run(flow_run_id)
+        if run is None:
+            raise StackError(f"the Prefect server at {self.api_url} no longer has the flow run {flow_run_id!r}")
+        if not run.has_ended:
+            raise StackError(f"the flow run {flow_run_id!r} has not ended (it is {run.state_name}): wait for it, or cancel it")
+        self._set_state(flow_run_id, {"type": "SCHEDULED", "name": "AwaitingRetry"}, force=True)
+        return self.flow_run(flow_run_id) or run
+
+    def ensure_limit(self, name: str, limit: int) -> None:
+        """Create the concurrency limit where it is missing. One that is there is somebody's setting and stays."""
+        path = f"/v2/concurrency_limits/{name}"
+        if self._get(path) is None:
+            self._create("/v2/concurrency_limits/", {"name": name, "limit": limit}, otherwise=path)
+
+    def ensure_queue(self, pool: str, name: str, *, limit: int | None, priority: int | None) -> None:
+        """Create the work queue where it is missing; its limit follows the ceiling.
+
+        Priority 1 puts a queue before all others of the pool and moves them down; none puts it behind all.
+        """
+        path = f"/work_pools/{pool}/queues/{name}"
+        found = self._get(path)
+        if found is None:
+            body = {"name": name, "concurrency_limit": limit, "priority": priority}
+            self._create(f"/work_pools/{pool}/queues", body, otherwise=path)
+        elif limit is not None and found.get("concurrency_limit") != limit:
+            self._send("PATCH", path, {"concurrency_limit": limit})
+
+    def _create(self, path: str, body: Mapping[str, Any], *, otherwise: str) -> None:
+        """Create what two may create at once: a refusal is fine when the thing is there afterwards."""
+        answer = self._send("POST", path, body)
+        if answer.status_code not in {200, 201} and self._get(otherwise) is None:
+            raise self._refused(answer)
+
+    def _set_state(self, flow_run_id: str, state: Mapping[str, Any], *, force: bool) -> None:
+        self._post(f"/flow_runs/{flow_run_id}/set_state", {"state": state, "force": force})
+
+    def _get(self, path: str) -> Any:
+        answer = self._send("GET", path)
+        if answer.status_code == 404:
+            return None
+        return self._content(answer)
+
+    def _post(self, path: str, body: Mapping[str, Any]) -> Any:
+        return self._content(self._send("POST", path, body))
+
+    def _content(self, answer: httpx.Response) -> Any:
+        if answer.is_success:
+            return answer.json()
+        raise self._refused(answer)
+
+    def _refused(self, answer: httpx.Response) -> StackError:
+        return StackError(
+            f"the Prefect server at {self.api_url} refused {answer.request.method} {answer.request.url.path} "
+            f"with {answer.status_code}: {answer.text[:300]}"
+        )
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
+        deadline = time.monotonic() + self._patience_seconds
+        delay = _FIRST_DELAY_SECONDS
+        while True:
+            answer = self._once(method, path, body, may_retry=time.monotonic() + delay < deadline)
+            if answer is not None:
+                return answer
+            time.sleep(delay)
+            delay = min(delay * 2, _LONGEST_DELAY_SECONDS)
+
+    def _once(self, method: str, path: str, body: Mapping[str, Any] | None, *, may_retry: bool) -> httpx.Response | None:
+        """One try; None asks for another. Every call here may be repeated: a creation carries its idempotency key."""
+        try:
+            answer = self._http.request(method, f"{self.api_url}{path}", json=body)
+        except httpx.ConnectError as error:
+            raise StackNotRunning(f"nothing answers at {self.api_url}: run `delegate up`") from error
+        except httpx.HTTPError as error:
+            if may_retry:
+                return None
+            raise StackError(f"the Prefect server at {self.api_url} broke off {method} {path}: {error!r}") from error
+        return None if answer.status_code in _BUSY and may_retry else answer
+
+
+def _flow_run(found: Mapping[str, Any]) -> FlowRun:
+    state = found.get("state") or {}
+    return FlowRun(
+        id=found["id"],
+        name=found["name"],
+        state=found.get("state_type") or state.get("type"),
+        state_name=found.get("state_name") or state.get("name"),
+        message=state.get("message"),
+    )

@@ -1,0 +1,156 @@
+"""What a person sees in a terminal. JSON never comes through here."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from delegation.receipt import Receipt
+from delegation.records import Summary
+from mcp_entry.standing import progress_line, state_of
+from mcp_entry.words import tokens_line, verdict_line
+
+_COLOURS = {
+    "verified": "bold green",
+    "answered": "bold green",
+    "unverified": "yellow",
+    "no_change": "yellow",
+    "refuted": "bold red",
+    "failed": "bold red",
+    "cancelled": "magenta",
+}
+
+
+def out() -> Console:
+    """The console of results."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+def err() -> Console:
+    """The console of everything else."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def show_receipt(console: Console, receipt: Receipt) -> None:
+    """Verdict first, then the change, the answer, the price, and what can be done next."""
+    console.print(f"[{_COLOURS[receipt.outcome]}]{receipt.outcome}[/]  {escape(printable(verdict_line(receipt)))}")
+    for label, value in _facts(receipt):
+        console.print(Text(printable(f"  {label:<10} {value}")))
+    for warning in receipt.warnings:
+        console.print(Text(f"  warning    {warning}", style="yellow"))
+    if receipt.answer:
+        console.print()
+        console.print(Text(printable(receipt.answer)))
+    line = tokens_line(receipt.usage, receipt.cost)
+    if line:
+        console.print(Text(line, style="dim"))
+    for step in _next_steps(receipt):
+        console.print(Text(f"  {step}", style="dim"))
+
+
+def _facts(receipt: Receipt) -> Iterable[tuple[str, str]]:
+    yield "id", receipt.id + (f"  (#{receipt.number})" if receipt.number is not None else "")
+    yield "model", (receipt.model_used or receipt.model_requested or "default") + (
+        f"  {receipt.fallback_note}" if receipt.fallback_note else ""
+    )
+    yield "agent", f"{receipt.agent}  ({receipt.agent_source})"
+    if receipt.patch:
+        patch = receipt.patch
+        yield "change", f"{patch.files} file(s), +{patch.insertions} -{patch.deletions}" + (
+            f", branch {receipt.branch}" if receipt.branch else ""
+        )
+    yield from _judged(receipt)
+    if receipt.flags:
+        yield "flags", ", ".join(receipt.flags)
+    if receipt.turns is not None:
+        yield "turns", f"{receipt.turns}" + (f" of {receipt.max_turns}" if receipt.max_turns else "")
+    if receipt.confined_by:
+        yield "confined", f"by {receipt.confined_by}"
+    if receipt.ui_url:
+        yield "run", receipt.ui_url
+
+
+def _judged(receipt: Receipt) -> Iterable[tuple[str, str]]:
+    checked = receipt.verification
+    if checked is None:
+        return
+    for label, names in (("fixed", checked.fixed), ("broke", checked.newly_failing), ("still red", checked.still_failing)):
+        if names:
+            yield label, ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _next_steps(receipt: Receipt) -> Iterable[str]:
+    if receipt.patch:
+        yield f"delegate patch {receipt.id}"
+    if receipt.patch and receipt.outcome in ("verified", "unverified"):
+        yield f"delegate apply {receipt.id}"
+    if receipt.outcome in ("failed", "cancelled", "refuted", "no_change"):
+        yield f"delegate transcript {receipt.id}"
+        yield f"delegate rerun {receipt.id}"
+
+
+def show_running(console: Console, summary: Summary) -> None:
+    """A delegation without a receipt yet."""
+    entry, progress = summary.entry, summary.progress
+    if entry is None:
+        console.print(Text(f"{summary.id}: the record cannot be read: {summary.problem}", style="red"))
+        return
+    console.print(f"[bold cyan]{state_of(summary)}[/]  {escape(progress_line(progress))}")
+    console.print(Text(f"  id         {entry.id}" + (f"  (#{entry.number})" if entry.number is not None else "")))
+    console.print(Text(f"  task       {entry.title}"))
+    console.print(Text(f"  model      {entry.model}"))
+    console.print(Text(f"  repo       {entry.repo}"))
+    console.print(Text(f"  delegate wait {entry.id}", style="dim"))
+
+
+def show_list(console: Console, summaries: Sequence[Summary]) -> None:
+    """Newest first, one line each."""
+    if not summaries:
+        console.print("no delegations yet")
+        return
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("#", "id", "state", "model", "age", "task"):
+        table.add_column(column, no_wrap=column != "task", overflow="ellipsis")
+    for summary in summaries:
+        state = state_of(summary)
+        number = summary.entry.number if summary.entry else None
+        table.add_row(
+            "" if number is None else str(number),
+            summary.id,
+            Text(state, style=_COLOURS.get(state, "cyan")),
+            Text(summary.entry.model if summary.entry else ""),
+            _age(summary.entry.created_at) if summary.entry else "",
+            Text(summary.entry.title if summary.entry else summary.problem or ""),
+        )
+    console.print(table)
+
+
+def _age(moment: datetime) -> str:
+    seconds = max(0, int((datetime.now(UTC) - moment).total_seconds()))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def show_diff(console: Console, text: str) -> None:
+    """A patch in colour."""
+    console.print(Syntax(printable(text), "diff", background_color="default", word_wrap=False))
+
+
+def printable(text: str) -> str:
+    """The text without control characters: what a model wrote must not drive the reader's terminal."""
+    return "".join(character for character in text if character in "\n\t" or (character >= " " and character != "\x7f"))
+
+
+def show_pairs(console: Console, pairs: Iterable[tuple[str, Any]]) -> None:
+    """Labels and values, aligned; what is not known is left out."""
+    known = [(label, value) for label, value in pairs if value is not None]
+    width = max((len(label) for label, _ in known), default=0)
+    for label, value in known:
+        console.print(Text(f"{label:<{width}}  {value}"))

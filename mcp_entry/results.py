@@ -1,0 +1,49 @@
+"""What the verbs give back, for either face to show."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from delegation.receipt import Outcome
+
+
+@dataclass(frozen=True)
+class Started:
+    """A delegation that is on its way. `is_new` is False when its key was used before."""
+
+    id: str
+    number: int | None
+    is_new: bool
+    flow_run_id: str | None
+    ui_url: str | None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """What `cancel` came to. `state` is the flow run's own word, or the outcome of what had ended before."""
+
+    id: str
+    state: str
+    had_ended: bool
+
+
+@dataclass(frozen=True)
+class PatchFile:
+    """The change, as one file."""
+
+    id: str
+    path: Path
+    sha256: str
+    files: int
+    insertions: int
+    deletions: int
+
+
+@dataclass(frozen=True)
+class AppliedPatch:
+    """A change that is now in the caller's repository, uncommitted."""
+
+    id: str
+    repo: str
+    outcome: Outcome
+    files: tuple[str, ...]

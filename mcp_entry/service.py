@@ -1,0 +1,156 @@
+"""The verbs that the terminal and the MCP server share. Neither face holds a rule of its own.
+
+Nothing here prints or waits for long; raised errors are `DelegateError`s whose text names the thing and the remedy.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from delegation.card import Card
+from delegation.errors import NotFoundError, StackError, UsageError
+from delegation.receipt import Outcome, Receipt
+from delegation.records import Progress, RecordStore, Summary
+from delegation.request import DelegationRequest
+from delegation.settings import Settings
+from mcp_entry.results import AppliedPatch, Cancelled, PatchFile, Started
+from mcp_entry.standing import finished
+
+if TYPE_CHECKING:  # httpx and what starts the stack are loaded by the verbs that need them
+    from mcp_entry.watching import Watch
+
+Say = Callable[[str], None]
+
+RerunFrom = Literal["start", "verify"]
+_APPLIED_FREELY: tuple[Outcome, ...] = ("verified", "unverified")
+
+
+class Service:
+    """One user's verbs. Cheap to make: it opens nothing before it is asked."""
+
+    def __init__(self, settings: Settings, say: Say = lambda _: None) -> None:
+        self.settings = settings
+        self.records = RecordStore(settings.home)
+        self._say = say
+
+    def submit(self, card: Card, *, tool: str = "run", parent_id: str | None = None) -> Started:
+        """Hand the card to the stack, starting it where none runs; see `submission.submit` for what is raised."""
+        from mcp_entry.submission import submit
+
+        return submit(self.settings, self.records, card, tool=tool, parent_id=parent_id, say=self._say)
+
+    def identify(self, text: str) -> str:
+        """The id that a person means by an id, a unique prefix or ending of one, or a running number."""
+        if not text.strip():
+            raise NotFoundError("an empty text names no delegation: `delegate list` shows their ids")
+        return self.records.resolve(text.strip())
+
+    def watch(self, delegation_id: str) -> "Watch":
+        from mcp_entry.watching import Watch
+
+        return Watch(self.settings, self.records, delegation_id)
+
+    def summaries(self, limit: int | None) -> Sequence[Summary]:
+        """Newest first, from the disk alone."""
+        return list(self.records.summaries(limit))
+
+    def summary(self, text: str) -> Summary:
+        """One delegation, from the disk alone. A record that cannot be read has a `problem`."""
+        return self.records.summary(self.identify(text))
+
+    def receipt(self, text: str) -> Receipt:
+        """The receipt of a delegation that has ended. Raises UsageError for one that has not."""
+        delegation_id = self.identify(text)
+        receipt = finished(self.records, delegation_id)
+        if receipt is None:
+            raise UsageError(f"{delegation_id!r} has not ended: `delegate wait {delegation_id}` waits for it")
+        return receipt
+
+    def patch(self, text: str) -> PatchFile:
+        """Where the change lies. Raises UsageError when there is none, NotFoundError when the file is gone."""
+        receipt = self.receipt(text)
+        if receipt.patch is None:
+            raise UsageError(f"{receipt.id!r} left no patch (outcome {receipt.outcome})")
+        path = self.records.folder(receipt.id) / "patch.diff"
+        if not path.is_file():
+            raise NotFoundError(f"the patch of {receipt.id!r} is gone from {str(path)!r}")
+        found = receipt.patch
+        return PatchFile(receipt.id, path, found.sha256, found.files, found.insertions, found.deletions)
+
+    def apply(self, text: str, *, any_outcome: bool = False) -> AppliedPatch:
+        """Apply the change to the caller's repository: a clean three-way apply, or ConflictError and nothing changed.
+
+        Raises UsageError for a patch that is not accepted unless `any_outcome` says to apply it all the same.
+        """
+        from delegation.checkout.patch import apply_patch
+
+        receipt, patch = self.receipt(text), self.patch(text)
+        if receipt.outcome not in _APPLIED_FREELY and not any_outcome:
+            raise UsageError(
+                f"{receipt.id!r} is {receipt.outcome}, so its patch is not applied: read it with `delegate patch {receipt.id}`, "
+                "and add --any-outcome to apply it all the same"
+            )
+        if receipt.base_commit is None:
+            raise UsageError(f"{receipt.repo!r} is not a git repository: apply {str(patch.path)!r} by hand")
+        applied = apply_patch(Path(receipt.repo), patch.path, receipt.base_commit)
+        return AppliedPatch(receipt.id, receipt.repo, receipt.outcome, tuple(applied.files))
+
+    def cancel(self, text: str) -> Cancelled:
+        """Ask the stack to end it. Raises StackNotRunning when there is none."""
+        from mcp_entry.stack import connection
+
+        delegation_id = self.identify(text)
+        receipt = finished(self.records, delegation_id)
+        if receipt is not None:
+            return Cancelled(delegation_id, receipt.outcome, had_ended=True)
+        with connection(self.settings).prefect() as api:
+            known = self.records.entry(delegation_id).flow_run_id
+            run = api.flow_run(known) if known else api.flow_run_tagged(delegation_id)
+            after = api.cancel(run.id) if run else None
+        return Cancelled(delegation_id, (after.state_name if after else None) or "gone", had_ended=False)
+
+    def rerun(
+        self, text: str, *, start_at: RerunFrom = "start", model: str | None = None, key: str | None = None
+    ) -> Started:
+        """Do it again: from the start as a new delegation with this one as its parent, or only the verify step.
+
+        "verify" judges the stored patch again in the same flow run and costs no model call.
+        Raises UsageError for a delegation that has not ended, or has no patch to verify.
+        """
+        match start_at:
+            case "start":
+                return self._again(self.receipt(text), model, key)
+            case "verify":
+                if model is not None:
+                    raise UsageError("a model changes nothing in `--from verify`: leave it out, or rerun from the start")
+                return self._verify_again(self.receipt(text))
+            case other:
+                assert_never(other)
+
+    def _again(self, receipt: Receipt, model: str | None, key: str | None) -> Started:
+        card = self._request(receipt.id).card
+        base = card.base if card.include_dirty else receipt.base_commit or card.base
+        changes = {"key": key, "base": base, "model": model or card.model}
+        return self.submit(card.model_copy(update=changes), tool="rerun", parent_id=receipt.id)
+
+    def _verify_again(self, receipt: Receipt) -> Started:
+        from mcp_entry.stack import ensure_running
+
+        if receipt.patch is None or self._request(receipt.id).card.verify is None:
+            raise UsageError(f"{receipt.id!r} has no patch and verify command to judge again: rerun it from the start")
+        found = ensure_running(self.settings, self._say)
+        flow_run_id = self.records.entry(receipt.id).flow_run_id
+        if flow_run_id is None:
+            raise UsageError(f"{receipt.id!r} has no flow run to go on with: rerun it from the start")
+        # later than the receipt: whoever waits from now on waits for the new one
+        self.records.write_status(receipt.id, Progress(step="submitted", detail="verify again"))
+        try:
+            with found.prefect() as api:
+                api.reschedule(flow_run_id)
+        except StackError:
+            self.records.write_status(receipt.id, Progress(step="done"))
+            raise
+        return Started(receipt.id, receipt.number, is_new=False, flow_run_id=flow_run_id, ui_url=found.run_url(flow_run_id))
+
+    def _request(self, delegation_id: str) -> DelegationRequest:
+        return self.records.request(delegation_id)

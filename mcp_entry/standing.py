@@ -1,0 +1,40 @@
+"""Where a delegation stands, read from its record alone."""
+
+from delegation.receipt import Receipt
+from delegation.records import Progress, RecordStore, Summary
+
+
+def ended(receipt: Receipt | None, progress: Progress | None) -> Receipt | None:
+    """The receipt of a delegation that has ended; None while it works, also when it works again after a first receipt."""
+    if receipt is None or progress is None or progress.step == "done" or receipt.ended_at is None:
+        return receipt
+    return receipt if progress.updated_at <= receipt.ended_at else None
+
+
+def finished(records: RecordStore, delegation_id: str) -> Receipt | None:
+    """The same, read from the record."""
+    receipt = records.receipt(delegation_id)
+    return ended(receipt, records.status(delegation_id)) if receipt else None
+
+
+def receipt_of(summary: Summary) -> Receipt | None:
+    return ended(summary.receipt, summary.progress)
+
+
+def state_of(summary: Summary) -> str:
+    """The outcome, or the step it is at."""
+    if summary.problem:
+        return "unreadable"
+    receipt = receipt_of(summary)
+    if receipt:
+        return receipt.outcome
+    return summary.progress.step if summary.progress else "unknown"
+
+
+def progress_line(progress: Progress | None) -> str:
+    """One line: the step, the turn, and what is waited for."""
+    if progress is None:
+        return "nothing is known yet"
+    turn = f" {progress.turn}/{progress.max_turns or '?'}" if progress.turn is not None else ""
+    reason = progress.queue_reason or progress.detail
+    return f"{progress.step}{turn}" + (f": {reason}" if reason else "")

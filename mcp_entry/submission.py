@@ -1,0 +1,163 @@
+"""From a card to a flow run, so that a crash at any point is completed by whoever asks again with the same key."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from delegation.admission import admit
+from delegation.card import Card
+from delegation.errors import DelegateError, NotFoundError, UsageError
+from delegation.records import Entry, RecordStore
+from delegation.records.store import title_of
+from delegation.request import DelegationRequest, Endpoint
+from delegation.settings import Settings
+from delegation.shared_state import SharedState, claim
+from mcp_entry import stack
+from mcp_entry.lost import receipt_without_flow
+from mcp_entry.prefect_api import Deployment, FlowRun, NewRun, PrefectApi
+from mcp_entry.results import Started
+from mcp_entry.stack import Connection, Say
+
+_PARAMETER_BYTES = 500_000  # Prefect refuses parameters above 512 KiB
+_TASK_BEGINNING = 2_000
+_NAME_LENGTH = 90
+
+
+def submit(
+    settings: Settings, records: RecordStore, card: Card, *, tool: str, parent_id: str | None, say: Say
+) -> Started:
+    """Admit the card, start the stack if need be, and create the record and the flow run.
+
+    Raises UsageError (nothing is left behind) for a card that cannot be done, ConflictError when the key stands for
+    another card, StackError when the stack cannot take it.
+    """
+    request = admit(card, settings, tool=tool, parent_id=parent_id)
+    connection = stack.ensure_running(settings, say)
+    with connection.prefect() as api:
+        deployment = api.deployment()
+        _refuse_when_full(api, settings)
+        return _claimed(settings, records, request, connection, api, deployment)
+
+
+def _refuse_when_full(api: PrefectApi, settings: Settings) -> None:
+    waiting = api.unfinished_count()
+    if waiting >= settings.max_queue:
+        raise UsageError(
+            f"{waiting} delegations are unfinished and DELEGATE_MAX_QUEUE is {settings.max_queue}: wait, cancel some, or raise it"
+        )
+
+
+def _claimed(
+    settings: Settings,
+    records: RecordStore,
+    request: DelegationRequest,
+    connection: Connection,
+    api: PrefectApi,
+    deployment: Deployment,
+) -> Started:
+    with SharedState(connection.database_url) as state:
+        row = claim(
+            state,
+            id=request.id,
+            key=request.card.key,
+            request_hash=request_hash(request.card),
+            created_at=request.created_at,
+        )
+    entry = None if row.is_new else _entry(records, row.id)
+    if entry is None:
+        request = request.model_copy(update={"id": row.id})
+        entry = records.create(request, row.number)
+    else:
+        request = records.request(row.id)
+    if entry.flow_run_id is None and records.receipt(row.id) is None:
+        entry = _started(settings, records, request, entry, api, deployment)
+    return Started(
+        id=row.id,
+        number=row.number,
+        is_new=row.is_new,
+        flow_run_id=entry.flow_run_id,
+        ui_url=connection.run_url(entry.flow_run_id),
+        warnings=request.warnings,
+    )
+
+
+def _entry(records: RecordStore, delegation_id: str) -> Entry | None:
+    try:
+        return records.entry(delegation_id)
+    except NotFoundError:
+        return None
+
+
+def _started(
+    settings: Settings,
+    records: RecordStore,
+    request: DelegationRequest,
+    entry: Entry,
+    api: PrefectApi,
+    deployment: Deployment,
+) -> Entry:
+    """Create the flow run. Without a key nobody can complete a failed creation, so the record then ends as failed."""
+    try:
+        run = _flow_run(settings, request, api, deployment)
+    except DelegateError as error:
+        if request.card.key is None:
+            why = f"it could not be handed to the stack: {error}"
+            records.write_receipt(receipt_without_flow(request, entry, None, ui_url=None, why=why))
+        raise
+    return records.remember_flow_run(request.id, run.id)
+
+
+def _flow_run(settings: Settings, request: DelegationRequest, api: PrefectApi, deployment: Deployment) -> FlowRun:
+    bucket = request.endpoint.bucket
+    for endpoint in (request.endpoint, *request.chain):
+        api.ensure_limit(f"bucket:{endpoint.bucket}", settings.ceiling(endpoint.bucket))
+    queue = f"{bucket}-{request.card.queue}"
+    api.ensure_queue(
+        deployment.pool, queue, limit=queue_limit(settings, request), priority=1 if request.card.queue == "now" else None
+    )
+    return api.create_flow_run(
+        deployment,
+        NewRun(
+            name=run_name(request),
+            parameters={"request": _parameter(request)},
+            tags=tags_of(request),
+            work_queue=queue,
+            idempotency_key=request.id,
+        ),
+    )
+
+
+def queue_limit(settings: Settings, request: DelegationRequest) -> int:
+    """How many runs of a queue may have a process: the pool twice (a run in verify counts), its chain, and two that prepare."""
+    chain: dict[str, Endpoint] = {endpoint.bucket: endpoint for endpoint in request.chain}
+    chain.pop(request.endpoint.bucket, None)
+    return 2 * settings.ceiling(request.endpoint.bucket) + sum(settings.ceiling(bucket) for bucket in chain) + 2
+
+
+def run_name(request: DelegationRequest) -> str:
+    """Id and title, as the UI lists it."""
+    return f"{request.id} {title_of(request.card.task)}"[:_NAME_LENGTH]
+
+
+def tags_of(request: DelegationRequest) -> list[str]:
+    return [
+        request.id,
+        f"repo:{Path(request.repo).name}",
+        f"model:{request.endpoint.alias}",
+        f"bucket:{request.endpoint.bucket}",
+    ]
+
+
+def _parameter(request: DelegationRequest) -> dict[str, Any]:
+    """The request as a flow parameter; a task too long for one stays in the record and only its beginning travels."""
+    whole = request.model_dump(mode="json")
+    if len(json.dumps(whole)) <= _PARAMETER_BYTES:
+        return whole
+    card = {**whole["card"], "task": request.card.task[:_TASK_BEGINNING]}
+    return {**whole, "card": card, "task_in_record": True}
+
+
+def request_hash(card: Card) -> str:
+    """What the caller asked for, without the key itself."""
+    return hashlib.sha256(card.model_dump_json(exclude={"key"}).encode()).hexdigest()

@@ -1,0 +1,62 @@
+"""The command line: which verbs there are. Their modules are imported when they run, so `delegate --help` stays quick."""
+
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from cyclopts import App, CycloptsError
+
+from delegation.errors import UsageError
+
+_VERBS = {
+    "up": ("stack:up", "Start the stack, or say where it runs."),
+    "down": ("stack:down", "End the stack; what is running goes on after the next `up`."),
+    "status": ("stack:status", "Say whether the stack runs, and where."),
+    "doctor": ("doctor:doctor", "Say what is missing on this machine and how to get it."),
+    "ui": ("stack:ui", "Print the address of the UI, or of one delegation in it."),
+    "mcp": ("stack:mcp", "Serve MCP over stdin and stdout, for Claude Code and other clients."),
+    "demo": ("demo:demo", "Run one delegation on a sample repository with a failing test."),
+    "run": ("run:run", "Delegate one piece of work and wait for its verdict."),
+    "wait": ("run:wait", "Wait for delegations and report their outcome."),
+    "rerun": ("run:rerun", "Do a delegation again, from the start or from its verify step."),
+    "cancel": ("run:cancel", "End a delegation; its work so far is kept."),
+    "list": ("records:list_", "List delegations, newest first."),
+    "show": ("records:show", "Show one delegation."),
+    "patch": ("records:patch", "Print the change of a delegation."),
+    "apply": ("records:apply", "Apply changes to your repository, or refuse and leave it untouched."),
+    "transcript": ("records:transcript", "Print what the agent did."),
+    "agents": ("catalogue:agents", "List the agents that can be named."),
+    "models": ("catalogue:models", "List the models that can be named, and which answer."),
+}
+_EPILOGUE = """Exit codes: 0 verified, answered, or unverified where no verify command was given; 1 any other outcome;
+2 usage, not found, or the stack cannot start; 3 the caller stopped waiting; 4 the stack is not running."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Run one verb and return its exit code. Raises UsageError for words that are not understood."""
+    try:
+        result = _app()(list(words), exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        asked = words[0] if words and words[0] in _VERBS else ""
+        help_words = " ".join(filter(None, ["delegate", asked, "--help"]))
+        raise UsageError(f"{error} See `{help_words}`.") from None
+    return result if isinstance(result, int) else 0
+
+
+def _app() -> App:
+    app = App(
+        name="delegate",
+        help="Hand coding work to other models and get back a change that was judged by your own tests.",
+        help_epilogue=_EPILOGUE,
+        version=_version,
+        help_format="plaintext",
+    )
+    for verb, (target, says) in _VERBS.items():
+        app.command(f"mcp_entry.terminal.{target}", name=verb, help=says)
+    return app
+
+
+def _version() -> str:
+    try:
+        return version("delegate-flows")
+    except PackageNotFoundError:
+        return "0+unknown"

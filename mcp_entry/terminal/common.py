@@ -1,0 +1,37 @@
+"""What every verb needs: the settings wired once, options that mean the same everywhere, and the two ways to answer."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from pydantic import BaseModel
+
+from mcp_entry.service import Service
+
+AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object on stdout and nothing else there.")]
+Id = Annotated[str, Parameter(help="An id, a unique beginning or ending of one, or a running number.")]
+
+
+def service() -> Service:
+    """The verbs, wired to this process's environment; what they say goes to stderr."""
+    from delegation.settings import load_settings
+
+    settings = load_settings()
+    for warning in settings.warnings:
+        say(f"warning: {warning}")
+    return Service(settings, say)
+
+
+def say(message: str) -> None:
+    """One line for a person, on stderr."""
+    sys.stderr.write(f"delegate: {message}\n")
+    sys.stderr.flush()
+
+
+def print_json(value: BaseModel | Mapping[str, Any]) -> None:
+    """One object on one line of stdout."""
+    text = value.model_dump_json() if isinstance(value, BaseModel) else json.dumps(value, default=str)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,71 @@
+"""Texts that both faces say in the same words: the tokens line, the way to watch, and what may be done next."""
+
+import shlex
+import sys
+from pathlib import Path
+
+from delegation.home import Home
+from delegation.receipt import Cost, Receipt, Usage
+
+WATCH_HINT = (
+    "It works on without you. To be woken when it ends, run `watch` in the background (it exits 0 when the change is "
+    "accepted or the question answered, 1 otherwise); or call poll_delegations."
+)
+
+
+def tokens_line(usage: Usage | None, cost: Cost) -> str | None:
+    """`[tokens: N prompt / N completion / N total ($cost)]`, or None where the endpoint never said.
+
+    A flat plan says so, an estimate is marked as one, and an unknown cost prints no money.
+    """
+    if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    total = usage.input_tokens + usage.output_tokens
+    money = _money(cost)
+    return f"[tokens: {usage.input_tokens} prompt / {usage.output_tokens} completion / {total} total{money}]"
+
+
+def _money(cost: Cost) -> str:
+    match cost.kind:
+        case "flat_plan":
+            return " (flat plan)"
+        case "reported" if cost.amount_usd is not None:
+            return f" (${cost.amount_usd:.6f})"
+        case "estimated" if cost.amount_usd is not None:
+            return f" (~${cost.amount_usd:.4f} estimated)"
+        case _:
+            return ""
+
+
+def watch_command(home: Home, delegation_id: str) -> str:
+    """A shell command that ends when the delegation does; it names our home, which the shell may not know."""
+    program = Path(sys.executable).parent / "delegate"
+    words = [str(program)] if program.is_file() else [sys.executable, "-m", "mcp_entry"]
+    return f"DELEGATE_HOME={shlex.quote(str(home.root))} {shlex.join([*words, 'wait', delegation_id])}"
+
+
+def verdict_line(receipt: Receipt) -> str:
+    """One sentence: what was judged, and how it came out."""
+    checked = receipt.verification
+    match receipt.outcome:
+        case "verified" if checked:
+            return f"{checked.command!r} accepts the change{_base(receipt)}"
+        case "refuted" if checked:
+            return f"{checked.command!r} does not accept the change{_base(receipt)}"
+        case "unverified" if checked:
+            return f"{checked.command!r} gave no verdict: {checked.reason or 'see the logs'}"
+        case "unverified" | "verified" | "refuted":
+            return "there is a change; no verify command was given"
+        case "no_change":
+            return "the worker changed nothing"
+        case "answered":
+            return "the question is answered"
+        case "failed":
+            return f"{receipt.failure_kind}: {receipt.failure_message or 'no reason is known'}"
+        case "cancelled":
+            return receipt.failure_message or "cancelled"
+
+
+def _base(receipt: Receipt) -> str:
+    base = receipt.verification.base if receipt.verification else None
+    return f" (on the base: {base.verdict})" if base else ""

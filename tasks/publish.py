@@ -1,0 +1,64 @@
+"""What a person sees in Prefect's UI: the run's name and tags, the receipt and the patch, the final state's name."""
+
+from uuid import UUID
+
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State, StateType
+from prefect.runtime import flow_run
+
+from delegation import steps
+from delegation.receipt import Outcome, Receipt
+from delegation.records.report import patch_markdown, receipt_markdown
+from delegation.request import DelegationRequest
+
+_STATE_NAMES: dict[Outcome, tuple[StateType, str]] = {
+    "verified": (StateType.COMPLETED, "Verified"),
+    "refuted": (StateType.COMPLETED, "Refuted"),
+    "unverified": (StateType.COMPLETED, "Unverified"),
+    "no_change": (StateType.COMPLETED, "No change"),
+    "answered": (StateType.COMPLETED, "Answered"),
+    "failed": (StateType.FAILED, "Failed"),
+    "cancelled": (StateType.CANCELLED, "Cancelled"),
+}
+
+
+def name_run(request: DelegationRequest) -> None:
+    """Give a run that was started in the UI the name and tags that the front door gives to its own."""
+    run_id = flow_run.get_id()
+    if run_id is None:
+        return
+    tags = set(flow_run.get_tags()) | set(steps.tags_of(request))
+    if tags == set(flow_run.get_tags()):
+        return
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(UUID(run_id), name=steps.run_name_of(request), tags=sorted(tags))
+
+
+def show(receipt: Receipt) -> None:
+    """Leave the receipt and the patch as artifacts, and the outcome as a tag of the run."""
+    create_markdown_artifact(receipt_markdown(receipt), key=receipt.id, description=f"Receipt: {receipt.outcome}")
+    if receipt.patch:
+        create_markdown_artifact(patch_markdown(receipt.patch), description="Patch")
+    run_id = flow_run.get_id()
+    if run_id is None:
+        return
+    with get_client(sync_client=True) as client:
+        tags = {tag for tag in client.read_flow_run(UUID(run_id)).tags if not tag.startswith("outcome:")}
+        client.update_flow_run(UUID(run_id), tags=sorted(tags | {f"outcome:{receipt.outcome}"}))
+
+
+def final_state(receipt: Receipt) -> State:
+    """COMPLETED, FAILED or CANCELLED under the outcome's name."""
+    kind, name = _STATE_NAMES[receipt.outcome]
+    return State(type=kind, name=name, message=steps.headline_of(receipt))
+
+
+def is_being_cancelled() -> bool:
+    """Whether somebody asked for this run to end (otherwise its process is only being stopped)."""
+    run_id = flow_run.get_id()
+    if run_id is None:
+        return False
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(UUID(run_id)).state
+    return state is not None and state.type in (StateType.CANCELLING, StateType.CANCELLED)
