@@ -19,23 +19,41 @@ class Card(Value):
 
     task: str = Field(min_length=1, description="What is to be done, in plain words.")
     repo: str = Field(description="Absolute path of the git repository (or plain folder) to work on.")
-    base: str = Field("HEAD", description="Branch, tag or commit the work starts from.")
-    agent: str | None = Field(None, description="Name of a Markdown agent; none means the built-in coder.")
-    model: str | None = Field(None, description="Alias from the model catalogue; none means the default model.")
-    verify: str | None = Field(None, description="Shell command that judges the change, for example 'pytest -q'.")
-    setup: str | None = Field(None, description="Shell command that prepares each checkout before work and before tests.")
-    lane: Lane | None = Field(None, description="Where the work may go; 'local' never leaves this machine or network.")
-    expects: Expects = Field("change", description="'change': a patch is wanted. 'answer': text is wanted.")
-    accept: Accept = Field("pass", description="'pass': the command must pass. 'no_worse': nothing newly fails.")
-    wants: tuple[str, ...] = Field((), description="Test ids that must pass for the change to be accepted.")
-    budget_usd: float | None = Field(None, gt=0, description="Stop when the known cost reaches this many dollars.")
-    max_turns: int | None = Field(None, ge=1, le=150, description="Model turns; none means 25 local, 60 cloud.")
-    max_tokens: int | None = Field(None, ge=1, description="Output tokens per model reply.")
-    timeout_seconds: int | None = Field(None, ge=1, description="Time for the agent, from its start, not from queueing.")
-    verify_timeout_seconds: int = Field(1800, ge=1, description="Time for one run of the verify command.")
-    isolation: Isolation = Field("worktree", description="Where the agent works.")
-    include_dirty: bool = Field(False, description="Carry uncommitted changes of the repository as part of the base.")
-    confinement: Confinement | None = Field(None, description="Operating-system sandbox; none means the setting.")
-    network: bool | None = Field(None, description="Network for the agent's shell; none means on, off in lane 'local'.")
-    queue: Queue = Field("now", description="'now' goes before 'night'.")
-    key: str | None = Field(None, description="The same key returns the same delegation.")
+    base: str = Field(default="HEAD", description="Branch, tag or commit the work starts from.")
+    agent: str | None = Field(default=None, description="Name of a Markdown agent; none means the built-in coder.")
+    model: str | None = Field(default=None, description="Alias from the model catalogue; none means the default model.")
+    verify: str | None = Field(
+        default=None, description="Shell command that judges the change, for example 'pytest -q'."
+    )
+    setup: str | None = Field(
+        default=None, description="Shell command that prepares each checkout before work and before tests."
+    )
+    lane: Lane | None = Field(
+        default=None, description="Where the work may go; 'local' never leaves this machine or network."
+    )
+    expects: Expects = Field(default="change", description="'change': a patch is wanted. 'answer': text is wanted.")
+    accept: Accept = Field(
+        default="pass", description="'pass': the command must pass. 'no_worse': nothing newly fails."
+    )
+    wants: tuple[str, ...] = Field(default=(), description="Test ids that must pass for the change to be accepted.")
+    budget_usd: float | None = Field(
+        default=None, gt=0, description="Stop when the known cost reaches this many dollars."
+    )
+    max_turns: int | None = Field(default=None, ge=1, le=150, description="Model turns; none means 25 local, 60 cloud.")
+    max_tokens: int | None = Field(default=None, ge=1, description="Output tokens per model reply.")
+    timeout_seconds: int | None = Field(
+        default=None, ge=1, description="Time for the agent, from its start, not from queueing."
+    )
+    verify_timeout_seconds: int = Field(default=1800, ge=1, description="Time for one run of the verify command.")
+    isolation: Isolation = Field(default="worktree", description="Where the agent works.")
+    include_dirty: bool = Field(
+        default=False, description="Carry uncommitted changes of the repository as part of the base."
+    )
+    confinement: Confinement | None = Field(
+        default=None, description="Operating-system sandbox; none means the setting."
+    )
+    network: bool | None = Field(
+        default=None, description="Network for the agent's shell; none means on, off in lane 'local'."
+    )
+    queue: Queue = Field(default="now", description="'now' goes before 'night'.")
+    key: str | None = Field(default=None, description="The same key returns the same delegation.")

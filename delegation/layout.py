@@ -11,4 +11,6 @@ def pipeline_directory() -> Path:
     for candidate in (package / "pipeline", package.parent):
         if (candidate / "prefect.yaml").is_file() and (candidate / "deployments").is_dir():
             return candidate
-    raise StackError(f"prefect.yaml and deployments/ are neither in {package / 'pipeline'} nor beside {package}: reinstall")
+    raise StackError(
+        f"prefect.yaml and deployments/ are neither in {package / 'pipeline'} nor beside {package}: reinstall"
+    )

@@ -29,7 +29,9 @@ def outcome_of(
             assert_never(other)
 
 
-def flags_of(*, outcome: Outcome, has_patch: bool, submitted: bool, verification: Verification | None) -> tuple[Flag, ...]:
+def flags_of(
+    *, outcome: Outcome, has_patch: bool, submitted: bool, verification: Verification | None
+) -> tuple[Flag, ...]:
     """What a reader should know beside the outcome."""
     flags: list[Flag] = list(verification.flags) if verification else []
     if outcome in ("failed", "cancelled") and has_patch:

@@ -61,20 +61,26 @@ def _absolute(text: str, environ: Mapping[str, str]) -> Path:
 def _below_folders(root: Path) -> Path:
     try:
         resolved = root.resolve()
-        for place in (resolved, *resolved.parents):
-            if place.exists():
-                break
+        place = next(place for place in (resolved, *resolved.parents) if place.exists())
         if place.is_dir():
             return resolved
     except (OSError, RuntimeError) as error:
-        raise UsageError(f"the state directory {str(root)!r} cannot be used ({error}): set DELEGATE_HOME to another") from error
-    raise UsageError(f"the state directory {str(root)!r} cannot be made: {str(place)!r} is a file, not a folder; set DELEGATE_HOME")
+        raise UsageError(
+            f"the state directory {str(root)!r} cannot be used ({error}): set DELEGATE_HOME to another"
+        ) from error
+    raise UsageError(
+        f"the state directory {str(root)!r} cannot be made: {str(place)!r} is a file, not a folder; set DELEGATE_HOME"
+    )
 
 
 def _platform_folder(kind: str, environ: Mapping[str, str]) -> Path:
     if sys.platform in ("win32", "darwin"):
         data = kind == "data"
-        return platformdirs.user_data_path(APPLICATION, False) if data else platformdirs.user_config_path(APPLICATION, False)
+        return (
+            platformdirs.user_data_path(APPLICATION, False)
+            if data
+            else platformdirs.user_config_path(APPLICATION, False)
+        )
     variable, usual = {"data": ("XDG_DATA_HOME", ".local/share"), "config": ("XDG_CONFIG_HOME", ".config")}[kind]
     chosen = environ.get(variable, "")
     base = Path(chosen) if Path(chosen).is_absolute() else user_home(environ, f"the {kind} folder") / usual

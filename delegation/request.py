@@ -22,24 +22,31 @@ class Endpoint(Value):
     base_url: str = Field(description="Without the format's own path: `https://host/v1`, never `.../chat/completions`.")
     format: WireFormat
     model: str = Field(description="The name sent on the wire.")
-    key_ref: str | None = Field(None, description="`secret:<hash>`, `env:NAME`, or none where no key is needed.")
-    key_name: str | None = Field(None, description="The variable a person sets to give the key; used in messages.")
+    key_ref: str | None = Field(
+        default=None, description="`secret:<hash>`, `env:NAME`, or none where no key is needed."
+    )
+    key_name: str | None = Field(
+        default=None, description="The variable a person sets to give the key; used in messages."
+    )
     bucket: str
     quota_pool: str
     lane: Lane
     context_tokens: int | None = None
     max_output_tokens: int = 65_536
     headers: dict[str, str] = Field(default_factory=dict)
-    resend_reasoning: bool = Field(False, description="Send earlier reasoning back on every turn.")
+    resend_reasoning: bool = Field(default=False, description="Send earlier reasoning back on every turn.")
     reasoning_field: Literal["reasoning_content", "reasoning"] = Field(
-        "reasoning_content", description="Name of earlier reasoning in a chat request; newer vLLM reads `reasoning`."
+        default="reasoning_content",
+        description="Name of earlier reasoning in a chat request; newer vLLM reads `reasoning`.",
     )
-    text_tool_calls: bool = Field(False, description="Read tool calls that the model writes as text.")
-    prompt_cache: bool | None = Field(None, description="Anthropic cache marks; none means where known to be taken.")
+    text_tool_calls: bool = Field(default=False, description="Read tool calls that the model writes as text.")
+    prompt_cache: bool | None = Field(
+        default=None, description="Anthropic cache marks; none means where known to be taken."
+    )
     input_usd_per_million: float | None = None
     output_usd_per_million: float | None = None
     cached_usd_per_million: float | None = None
-    prices_as_of: str | None = Field(None, description="Date of the price table, ISO.")
+    prices_as_of: str | None = Field(default=None, description="Date of the price table, ISO.")
     flat_plan: bool = False
 
 
@@ -49,7 +56,7 @@ class Agent(Value):
     name: str
     source: str = Field(description="Path of the Markdown file, or 'built-in'.")
     system_prompt: str
-    tools: tuple[str, ...] | None = Field(None, description="Names of the tools it may use; none means all.")
+    tools: tuple[str, ...] | None = Field(default=None, description="Names of the tools it may use; none means all.")
     description: str | None = None
 
 
@@ -68,16 +75,24 @@ class DelegationRequest(Value):
     id: str
     card: Card
     repo: str = Field(description="Canonical path of the repository's top level, or of the plain folder.")
-    workdir: str = Field(".", description="Folder inside the repository where the agent starts, relative to `repo`.")
+    workdir: str = Field(
+        default=".", description="Folder inside the repository where the agent starts, relative to `repo`."
+    )
     is_git: bool
     base_commit: str | None = Field(description="Full hash; none for a folder that is not a git repository.")
     agent: Agent
     endpoint: Endpoint
-    chain: tuple[Endpoint, ...] = Field((), description="Where the work may go next, already filtered by lane.")
+    chain: tuple[Endpoint, ...] = Field(default=(), description="Where the work may go next, already filtered by lane.")
     limits: Limits
     confinement: Confinement
     network: bool
-    tool: str = Field("run", description="The verb or MCP tool that asked.")
+    search_path: str | None = Field(
+        default=None, description="The caller's PATH: where its shell commands find their programs."
+    )
+    task_in_record: bool = Field(
+        default=False, description="`card.task` is only its beginning; the record has the whole."
+    )
+    tool: str = Field(default="run", description="The verb or MCP tool that asked.")
     parent_id: str | None = None
     warnings: tuple[str, ...] = ()
     created_at: datetime

@@ -32,14 +32,18 @@ class StackState(Value):
     config_hash: str = Field(description="Of the code and settings that the stack runs; `up` compares it.")
     keeper: ProcessId
     api_url: str
-    auth_string: str | None = Field(None, description="`user:password` for HTTP basic authentication; none when foreign.")
+    auth_string: str | None = Field(
+        None, description="`user:password` for HTTP basic authentication; none when foreign."
+    )
     api_key: str | None = Field(None, description="Bearer key of a foreign server that wants one.")
     ui_url: str
     database_url: str = Field(description="Of our own tables, in SQLAlchemy's form.")
     prefect_home: str
     work_pool: str
     launcher_socket: str
-    launcher_command: tuple[str, ...] = Field(description="Runs the flow run named by PREFECT__FLOW_RUN_ID; see `deployments`.")
+    launcher_command: tuple[str, ...] = Field(
+        description="Runs the flow run named by PREFECT__FLOW_RUN_ID; see `deployments`."
+    )
     foreign_server: bool = False
     warnings: tuple[str, ...] = ()
     started_at: datetime

@@ -26,7 +26,7 @@ class Work(Value):
     usage: Usage
     cost: Cost
     response_model: str | None = None
-    endpoints: tuple[str, ...] = Field((), description="scheme://host:port really connected.")
+    endpoints: tuple[str, ...] = Field(default=(), description="scheme://host:port really connected.")
     confined_by: str | None = None
     warnings: tuple[str, ...] = ()
     started_at: datetime

@@ -1,7 +1,6 @@
 """Which stack to run: resolved once from the settings, then passed on as a value."""
 
 import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -11,6 +10,8 @@ from typing import Literal, cast, get_args
 from delegation.errors import UsageError
 from delegation.home import Home
 from delegation.layout import pipeline_directory
+from delegation.settings import Settings, load_settings
+from deployments.buckets import Bucket, planned_buckets
 
 WORK_POOL = "delegations"
 STACK_VARIABLES = (
@@ -21,6 +22,7 @@ STACK_VARIABLES = (
     "PREFECT_API_AUTH_STRING",
     "PREFECT_API_KEY",
 )
+CEILING_PREFIX = "DELEGATE_CONCURRENCY_"
 DatabaseChoice = Literal["auto", "embedded", "sqlite"]
 
 
@@ -39,14 +41,20 @@ class ForeignServer:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What to run. `ceilings` is the user's limit of parallel agents per bucket."""
+    """What to run."""
 
     home: Home
     server_port: int | None = None
     database: DatabaseChoice = "auto"
     database_url: str | None = None
     foreign: ForeignServer | None = None
+    buckets: tuple[Bucket, ...] = ()
     ceilings: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def ceiling_variables(self) -> dict[str, str]:
+        """The user's explicit ceilings, as the variables they came from."""
+        return {CEILING_PREFIX + key: str(slots) for key, slots in self.ceilings.items()}
 
     def fingerprint(self) -> str:
         """Changes with our code and with what is to run; `up` compares it with the running stack's."""
@@ -59,17 +67,15 @@ class Configuration:
 
 def configuration(environ: Mapping[str, str] | None = None) -> Configuration:
     """Read the settings. Raises UsageError naming the variable that makes no sense."""
-    from delegation.settings import load_settings
-
-    given = os.environ if environ is None else environ
-    settings = load_settings(given)
+    settings = load_settings(environ)
     return Configuration(
         home=settings.home,
-        server_port=_port(given.get("DELEGATE_SERVER_PORT")),
-        database=_database_choice(given.get("DELEGATE_DATABASE")),
-        database_url=given.get("DELEGATE_DATABASE_URL") or None,
-        foreign=_foreign(given),
-        ceilings=_ceilings(settings),
+        server_port=_port(settings.environ.get("DELEGATE_SERVER_PORT")),
+        database=_database_choice(settings.environ.get("DELEGATE_DATABASE")),
+        database_url=settings.database_url,
+        foreign=_foreign(settings),
+        buckets=planned_buckets(settings),
+        ceilings=settings.ceilings,
     )
 
 
@@ -93,11 +99,12 @@ def _database_choice(text: str | None) -> DatabaseChoice:
     return cast(DatabaseChoice, text)
 
 
-def _foreign(environ: Mapping[str, str]) -> ForeignServer | None:
-    url = environ.get("PREFECT_API_URL")
-    if not url:
+def _foreign(settings: Settings) -> ForeignServer | None:
+    if not settings.prefect_api_url:
         return None
-    return ForeignServer(url.rstrip("/"), environ.get("PREFECT_API_AUTH_STRING"), environ.get("PREFECT_API_KEY"))
+    return ForeignServer(
+        str(settings.prefect_api_url).rstrip("/"), settings.prefect_auth_string, settings.prefect_api_key
+    )
 
 
 def _sources() -> list[Path]:

@@ -12,12 +12,12 @@ from deployments.places import Places
 from deployments.postgres import Cluster, NoEmbeddedDatabase, cluster
 
 _SQLITE_WARNING = (
-    "the database is SQLite: runs that write at the same moment wait seconds for each other, and about one in fifty parallel "
-    "delegations crashes. Use it for single delegations only, or give a PostgreSQL by DELEGATE_DATABASE_URL"
+    "the database is SQLite: runs that write at the same moment wait seconds for each other, and about one in fifty "
+    "parallel delegations crashes. Use it for single delegations, or give a PostgreSQL by DELEGATE_DATABASE_URL"
 )
 _ONE_HOST_WARNING = (
-    "the Prefect server is your own, and our tables (tickets, cooldowns, keys) are a local SQLite file: they serve this host "
-    "only. Set DELEGATE_DATABASE_URL to share them between hosts"
+    "the Prefect server is your own, and our tables (tickets, cooldowns, keys) are a local SQLite file: they serve "
+    "this host only. Set DELEGATE_DATABASE_URL to share them between hosts"
 )
 
 
@@ -56,7 +56,9 @@ def _external(text: str) -> Database:
     try:
         url = make_url(text)
     except ArgumentError as error:
-        raise UsageError("DELEGATE_DATABASE_URL is no database URL: write postgresql://user:password@host/name") from error
+        raise UsageError(
+            "DELEGATE_DATABASE_URL is no database URL: write postgresql://user:password@host/name"
+        ) from error
     match url.get_backend_name():
         case "postgresql":
             return Database(_text(url, "postgresql+psycopg"), _text(url, "postgresql+asyncpg"))

@@ -1,16 +1,29 @@
-"""What the processes of the stack see of the environment: an allowlist, so that no key of whoever ran `up` is inherited."""
+"""What the stack's processes see of the environment: an allowlist, so that no key of whoever ran `up` is inherited."""
 
 import os
 import sys
 from collections.abc import Mapping
 
 from delegation.layout import pipeline_directory
-from deployments.configuration import STACK_VARIABLES, Configuration
+from deployments.configuration import CEILING_PREFIX, STACK_VARIABLES, Configuration
 from deployments.places import Places
 
 MARK = "DELEGATE_STACK"  # names the home in the environment of each of its processes, see Places.token
-_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
-_KEPT_PREFIXES = ("LC_", "XDG_")
+_KEPT = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)
+_KEPT_PREFIXES = ("LC_", "XDG_", "DELEGATE_TEST_")
+DATABASE_VARIABLE = "DELEGATE_DATABASE_URL"
 
 
 def stack_environment(configuration: Configuration, source: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -31,7 +44,11 @@ def stack_environment(configuration: Configuration, source: Mapping[str, str] | 
 def keeper_environment(configuration: Configuration, source: Mapping[str, str] | None = None) -> dict[str, str]:
     """What the keeper gets: the base, and the variables that say which database and server it is to run."""
     given = os.environ if source is None else source
-    chosen = {name: given[name] for name in STACK_VARIABLES if given.get(name)}
+    chosen = {
+        name: value
+        for name, value in given.items()
+        if value and (name in STACK_VARIABLES or name.startswith(CEILING_PREFIX))
+    }
     return {**stack_environment(configuration, given), **chosen}
 
 

@@ -38,7 +38,7 @@ def server_port(kept: Kept, wanted: int | None) -> int:
     if wanted is not None:
         if not is_free(wanted):
             raise StackError(
-                f"port {wanted} (DELEGATE_SERVER_PORT) is taken by {holder_of(wanted)}: end that program, or choose another"
+                f"port {wanted} (DELEGATE_SERVER_PORT) is taken by {holder_of(wanted)}: end it, or choose another"
             )
         return wanted
     last = kept.get("server_port")

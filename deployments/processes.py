@@ -1,5 +1,6 @@
 """Starting, watching and ending the processes of the stack. Nothing is ended that was not started here."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import IO
 
 import psutil
 
+from delegation.files import text_or_none
 from deployments.environment import MARK
 
 _FIRST_BACKOFF_SECONDS = 0.5
@@ -52,7 +54,6 @@ class Child:
     def start(self) -> None:
         """Start it now; its output is appended to the log."""
         with open_log(self.log) as stream:
-            identity = {} if self.user is None else {"user": self.user, "group": self.group, "extra_groups": []}
             self.process = subprocess.Popen(
                 list(self.argv),
                 env=dict(self.env),
@@ -61,8 +62,10 @@ class Child:
                 stdout=stream,
                 stderr=stream,
                 start_new_session=True,
-                preexec_fn=_end_with_parent(self.stop_signal),  # noqa: PLW1509  # the keeper has one thread
-                **identity,
+                preexec_fn=lambda: end_with_parent(self.stop_signal),  # noqa: PLW1509  # the keeper has one thread
+                user=self.user,
+                group=self.group,
+                extra_groups=None if self.user is None else [],
             )
         self._started_at = time.monotonic()
 
@@ -78,6 +81,12 @@ class Child:
         self.start()
         self.restarts += 1
         return True
+
+    def kill(self) -> None:
+        """End the process itself at once, and leave what it started to the caller."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
 
     def stop(self) -> None:
         """Ask, wait, then force. Ends the process and what it started; returns when all of it is gone."""
@@ -96,8 +105,9 @@ class Child:
 
     def _note_death(self, now: float) -> None:
         lived = now - self._started_at
-        self._backoff = _FIRST_BACKOFF_SECONDS if lived > _STEADY_SECONDS else min(self._backoff * 2, _LONGEST_BACKOFF_SECONDS)
+        self._backoff = _FIRST_BACKOFF_SECONDS if lived > _STEADY_SECONDS else self._backoff
         self._not_before = now + self._backoff
+        self._backoff = min(self._backoff * 2, _LONGEST_BACKOFF_SECONDS)
         self.process = None
 
 
@@ -117,6 +127,18 @@ def bound_log(path: Path, limit: int = _LOG_BYTES) -> None:
         older.write_bytes(stream.read())
         older.chmod(0o600)
         stream.truncate(0)
+
+
+def tail(log: Path, lines: int = 6) -> str:
+    """The last lines of a log, for a message."""
+    return " | ".join((text_or_none(log) or "no output").strip().splitlines()[-lines:])[-1500:]
+
+
+def bound_folder(folder: Path, files: int = 500) -> None:
+    """Keep the newest files of a folder of logs."""
+    found = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in found[files:]:
+        path.unlink(missing_ok=True)
 
 
 def descendants(pid: int) -> list[psutil.Process]:
@@ -148,6 +170,12 @@ def adopt_orphans() -> None:
     """Become the parent of descendants that lose theirs, where the system can do that, so that none escapes."""
     if sys.platform == "linux":
         _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def end_with_parent(number: signal.Signals) -> None:
+    """Ask the system, where it can, for `number` when the parent dies."""
+    if sys.platform == "linux":
+        _prctl(_SET_PARENT_DEATH_SIGNAL, int(number))
 
 
 def reap_orphans(known: Iterable[int]) -> None:
@@ -187,22 +215,5 @@ def _mark_of(process: psutil.Process) -> str | None:
         return None
 
 
-def _end_with_parent(number: signal.Signals):
-    if sys.platform != "linux":
-        return None
-    libc = _libc()
-
-    def ask_for_signal() -> None:
-        libc.prctl(_SET_PARENT_DEATH_SIGNAL, int(number), 0, 0, 0)
-
-    return ask_for_signal
-
-
 def _prctl(option: int, value: int) -> None:
-    _libc().prctl(option, value, 0, 0, 0)
-
-
-def _libc():
-    import ctypes
-
-    return ctypes.CDLL(None, use_errno=True)
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

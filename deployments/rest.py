@@ -74,5 +74,5 @@ class PrefectRest:
 
 def _refusal(method: str, url: str, response: httpx.Response) -> str:
     if response.status_code in (401, 403):
-        return f"{method} {url} answered {response.status_code}: the server wants another password (PREFECT_API_AUTH_STRING)"
+        return f"{method} {url} answered {response.status_code}: it wants other credentials (PREFECT_API_AUTH_STRING)"
     return f"{method} {url} answered {response.status_code}: {response.text[:500]}"

@@ -1,34 +1,33 @@
 """The Prefect server: on loopback, behind a password, quiet."""
 
 import time
-from pathlib import Path
+from collections.abc import Mapping
 
 from delegation.errors import StackError
-from delegation.files import text_or_none
-from deployments.environment import client_settings, python
+from deployments.connection import Connection
+from deployments.environment import python
 from deployments.places import Places
-from deployments.processes import Child
+from deployments.processes import Child, tail
 from deployments.rest import PrefectRest, Unreachable
 
 _START_SECONDS = 180
 _LEASES_ON_DISK = "prefect.server.concurrency.lease_storage.filesystem"  # in memory, a restart leaks every held slot
 
 
-def server_child(places: Places, base: dict[str, str], *, port: int, auth_string: str, database_url: str) -> Child:
+def server_child(places: Places, base: Mapping[str, str], connection: Connection, database_url: str) -> Child:
     """The server as a process to keep."""
-    origin = f"http://127.0.0.1:{port}"
     env = {
         **base,
-        **client_settings(places, f"{origin}/api", auth_string, None),
+        **connection.settings(places),
         "PREFECT_SERVER_API_HOST": "127.0.0.1",
-        "PREFECT_SERVER_API_PORT": str(port),
-        "PREFECT_SERVER_API_AUTH_STRING": auth_string,
+        "PREFECT_SERVER_API_PORT": str(connection.port),
+        "PREFECT_SERVER_API_AUTH_STRING": connection.auth_string or "",
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": database_url,
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": _LEASES_ON_DISK,
-        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": origin,
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": connection.ui_url,
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     }
-    argv = python("-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port))
+    argv = python("-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(connection.port))
     return Child("server", argv, env, places.logs / "server.log", places.stack)
 
 
@@ -41,11 +40,7 @@ def wait_for_server(rest: PrefectRest, child: Child | None, seconds: float = _ST
             return
         except Unreachable as error:
             if child is not None and not child.is_running():
-                raise StackError(f"the Prefect server ended at once: {_tail(child.log)}") from error
+                raise StackError(f"the Prefect server ended at once: {tail(child.log)}") from error
             if time.monotonic() > deadline:
                 raise StackError(f"the Prefect server at {rest.api_url} does not answer: {error}") from error
         time.sleep(0.1)
-
-
-def _tail(log: Path, lines: int = 8) -> str:
-    return " | ".join((text_or_none(log) or "no output").strip().splitlines()[-lines:])

@@ -3,7 +3,9 @@
 import os
 import socket
 import time
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from delegation.errors import StackError
 from deployments.configuration import WORK_POOL
@@ -29,23 +31,29 @@ def worker_child(places: Places, base: dict[str, str], client: dict[str, str]) -
         "PREFECT_WORKER_PREFETCH_SECONDS": "1",
         "PREFECT_WORKER_WEBSERVER_HOST": "127.0.0.1",
     }
-    argv = python("-m", "prefect", "worker", "start", "--pool", WORK_POOL, "--type", "process", "--install-policy", "never")
+    argv = python(
+        "-m", "prefect", "worker", "start", "--pool", WORK_POOL, "--type", "process", "--install-policy", "never"
+    )
     argv += ["--name", worker_name(places), "--prefetch-seconds", "1"]
     return Child("worker", argv, env, places.logs / "worker.log", places.stack, stop_seconds=5)
 
 
-def wait_for_worker(rest: PrefectRest, places: Places, child: Child, since: str) -> None:
-    """Returns once the server has seen it after `since` (UTC, ISO). Raises StackError when it never comes."""
-    deadline = time.monotonic() + _START_SECONDS
+def wait_for_worker(rest: PrefectRest, places: Places, child: Child, since: datetime) -> None:
+    """Returns once the server has seen it after `since`. Raises StackError when it never comes."""
+    deadline, name = time.monotonic() + _START_SECONDS, worker_name(places)
     while time.monotonic() < deadline:
-        body = {"workers": {"name": {"any_": [worker_name(places)]}}}
-        found = rest.call("POST", f"/work_pools/{WORK_POOL}/workers/filter", body)
-        if any((worker.get("last_heartbeat_time") or "") >= since for worker in found):
+        found = rest.call("POST", f"/work_pools/{WORK_POOL}/workers/filter", {})
+        if any(_seen(worker, name) > since for worker in found):
             return
         if not child.is_running():
             raise StackError(f"the worker ended at once: see {str(child.log)!r}")
         time.sleep(0.1)
     raise StackError(f"the worker did not report within {_START_SECONDS} s: see {str(child.log)!r}")
+
+
+def _seen(worker: dict[str, Any], name: str) -> datetime:
+    text = worker.get("last_heartbeat_time")
+    return datetime.fromisoformat(text) if text and worker["name"] == name else datetime.min.replace(tzinfo=UTC)
 
 
 def launcher_command(places: Places, runtime: Path) -> list[str]:

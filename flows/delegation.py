@@ -42,16 +42,18 @@ def _receipt(request: DelegationRequest) -> Receipt:
     """Every step that still makes sense, whatever the ones before it did."""
     failure: WorkFailed | None = None
     patch: Patch | None = None
+    verification: Verification | None = None
     try:
         worktree = _worktree(request)
         failure = _work(request, worktree)
         patch = (tasks.collect_partial if failure else tasks.collect)(request, worktree)
+        if patch is not None and request.card.verify is not None:
+            verification = tasks.verify(request, worktree, patch)
     except WorkFailed as error:
         failure = failure or error
     except Exception as error:
         get_run_logger().exception("a step of %s broke", request.id)
         failure = failure or WorkFailed("process", f"internal error, {type(error).__name__}: {error}")
-    verification = _verification(request, patch)
     return tasks.record(request, patch, verification, failure)
 
 
@@ -69,9 +71,3 @@ def _work(request: DelegationRequest, worktree: Worktree) -> WorkFailed | None:
     except WorkFailed as error:
         return error
     return None
-
-
-def _verification(request: DelegationRequest, patch: Patch | None) -> Verification | None:
-    if patch is None or request.card.verify is None:
-        return None
-    return tasks.verify(request, patch)

@@ -5,13 +5,11 @@ import sys
 from collections.abc import Sequence
 
 from delegation.errors import DelegateError, StackNotRunning
-
-OK, OTHER_OUTCOME, CANNOT, STOPPED_WAITING, NOT_RUNNING = range(5)
-"""Exit codes: accepted · any other outcome · usage, not found, stack cannot start · caller stopped waiting · stack not running."""
+from mcp_entry.exits import CANNOT, NOT_RUNNING, OK, STOPPED_WAITING
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one verb and return its exit code. Nothing but a result ever goes to stdout, and no traceback is shown unasked."""
+    """Run one verb and return its exit code. Only results go to stdout, and no traceback is shown unasked."""
     words = list(sys.argv[1:] if argv is None else argv)
     with_traceback = "--traceback" in words or bool(os.environ.get("DELEGATE_TRACEBACK"))
     words = [word for word in words if word != "--traceback"]
@@ -30,9 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     if words[:1] == ["mcp"] and len(words) == 1:
-        from mcp_entry.server import serve  # before everything else: it guards stdout from the first import on
+        from mcp_entry.stdio import serve  # first of all: it guards stdout from then on
 
-        return serve()
+        serve()
     from mcp_entry.terminal.app import run
 
     return run(words)

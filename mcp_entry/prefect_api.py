@@ -6,7 +6,9 @@ The `prefect` package is not imported: that alone costs 1.6 s, and every `delega
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Literal, Self
+from urllib.parse import quote
 
 import httpx
 
@@ -16,6 +18,8 @@ DEPLOYMENT = "delegation/delegation"
 POOL = "delegations"
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 _UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"]
+_CREATION_TRIES = 4
+_HEALTH_SECONDS = 10.0
 _BUSY = frozenset({429, 502, 503, 504})
 _FIRST_DELAY_SECONDS = 0.1
 _LONGEST_DELAY_SECONDS = 3.0
@@ -82,6 +86,7 @@ class PrefectApi:
             headers={"Authorization": f"Bearer {api_key}"} if api_key else None,
             timeout=timeout_seconds,
             transport=transport,
+            verify=self.api_url.startswith("https:"),  # loading certificates takes longer than a whole call on loopback
             trust_env=False,  # a proxy variable of the caller must not see our server
         )
 
@@ -94,7 +99,7 @@ class PrefectApi:
     def is_healthy(self) -> bool:
         """Whether the server answers and takes our credentials. Never raises for a server that does not."""
         try:
-            return self._http.get(f"{self.api_url}/admin/version", timeout=3).status_code == 200
+            return self._http.get(f"{self.api_url}/admin/version", timeout=_HEALTH_SECONDS).status_code == 200
         except httpx.HTTPError:
             return False
 
@@ -123,7 +128,10 @@ class PrefectApi:
 
     def unfinished_count(self) -> int:
         """How many runs of the delegation flow have not ended."""
-        body = {"flows": {"name": {"any_": [DEPLOYMENT.split("/")[0]]}}, "flow_runs": {"state": {"type": {"any_": _UNFINISHED}}}}
+        body = {
+            "flows": {"name": {"any_": [DEPLOYMENT.split("/")[0]]}},
+            "flow_runs": {"state": {"type": {"any_": _UNFINISHED}}},
+        }
         return int(self._post("/flow_runs/count", body))
 
     def flow_run_tagged(self, tag: str) -> FlowRun | None:
@@ -133,7 +141,7 @@ class PrefectApi:
         return _flow_run(found[0]) if found else None
 
     def cancel(self, flow_run_id: str) -> FlowRun | None:
-        """Ask for cancellation. A run without a process is Cancelled at once, another is Cancelling for some seconds."""
+        """Ask for cancellation. A run without a process is Cancelled at once, another Cancelling for some seconds."""
         run = self.flow_run(flow_run_id)
         if run is None or run.has_ended:
             return run
@@ -149,41 +157,44 @@ class PrefectApi:
         if run is None:
             raise StackError(f"the Prefect server at {self.api_url} no longer has the flow run {flow_run_id!r}")
         if not run.has_ended:
-            raise StackError(f"the flow run {flow_run_id!r} has not ended (it is {run.state_name}): wait for it, or cancel it")
+            raise StackError(
+                f"the flow run {flow_run_id!r} has not ended (it is {run.state_name}): wait for it, or cancel it"
+            )
         self._set_state(flow_run_id, {"type": "SCHEDULED", "name": "AwaitingRetry"}, force=True)
         return self.flow_run(flow_run_id) or run
 
     def ensure_limit(self, name: str, limit: int) -> None:
         """Create the concurrency limit where it is missing. One that is there is somebody's setting and stays."""
-        path = f"/v2/concurrency_limits/{name}"
-        if self._get(path) is None:
-            self._create("/v2/concurrency_limits/", {"name": name, "limit": limit}, otherwise=path)
+        body = {"name": name, "limit": limit, "active": True}
+        self._ensure(f"/v2/concurrency_limits/{quote(name)}", "/v2/concurrency_limits/", body)
 
-    def ensure_queue(self, pool: str, name: str, *, limit: int | None, priority: int | None) -> None:
-        """Create the work queue where it is missing; its limit follows the ceiling.
+    def ensure_queue(self, pool: str, name: str, *, limit: int, priority: int | None) -> None:
+        """Create the work queue where it is missing; one that is there stays as it is.
 
         Priority 1 puts a queue before all others of the pool and moves them down; none puts it behind all.
         """
-        path = f"/work_pools/{pool}/queues/{name}"
-        found = self._get(path)
-        if found is None:
-            body = {"name": name, "concurrency_limit": limit, "priority": priority}
-            self._create(f"/work_pools/{pool}/queues", body, otherwise=path)
-        elif limit is not None and found.get("concurrency_limit") != limit:
-            self._send("PATCH", path, {"concurrency_limit": limit})
+        queues = f"/work_pools/{quote(pool)}/queues"
+        body = {"name": name, "concurrency_limit": limit} | ({"priority": priority} if priority else {})
+        self._ensure(f"{queues}/{quote(name)}", queues, body)
 
-    def _create(self, path: str, body: Mapping[str, Any], *, otherwise: str) -> None:
-        """Create what two may create at once: a refusal is fine when the thing is there afterwards."""
-        answer = self._send("POST", path, body)
-        if answer.status_code not in {200, 201} and self._get(otherwise) is None:
-            raise self._refused(answer)
+    def _ensure(self, path: str, collection: str, body: Mapping[str, Any]) -> None:
+        """Several front doors may create the same thing at once, which meets as 409 and even as 500: look again."""
+        for attempt in range(_CREATION_TRIES):
+            if self._get(path) is not None:
+                return
+            answer = self._send("POST", collection, body)
+            if answer.is_success or answer.status_code == HTTPStatus.CONFLICT:
+                return
+            if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR or attempt == _CREATION_TRIES - 1:
+                raise self._refused(answer)
+            time.sleep(_FIRST_DELAY_SECONDS * 2**attempt)
 
     def _set_state(self, flow_run_id: str, state: Mapping[str, Any], *, force: bool) -> None:
         self._post(f"/flow_runs/{flow_run_id}/set_state", {"state": state, "force": force})
 
     def _get(self, path: str) -> Any:
         answer = self._send("GET", path)
-        if answer.status_code == 404:
+        if answer.status_code == HTTPStatus.NOT_FOUND:
             return None
         return self._content(answer)
 
@@ -211,7 +222,9 @@ class PrefectApi:
             time.sleep(delay)
             delay = min(delay * 2, _LONGEST_DELAY_SECONDS)
 
-    def _once(self, method: str, path: str, body: Mapping[str, Any] | None, *, may_retry: bool) -> httpx.Response | None:
+    def _once(
+        self, method: str, path: str, body: Mapping[str, Any] | None, *, may_retry: bool
+    ) -> httpx.Response | None:
         """One try; None asks for another. Every call here may be repeated: a creation carries its idempotency key."""
         try:
             answer = self._http.request(method, f"{self.api_url}{path}", json=body)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -55,14 +55,18 @@ def show_receipt(console: Console, receipt: Receipt) -> None:
 
 def _facts(receipt: Receipt) -> Iterable[tuple[str, str]]:
     yield "id", receipt.id + (f"  (#{receipt.number})" if receipt.number is not None else "")
-    yield "model", (receipt.model_used or receipt.model_requested or "default") + (
-        f"  {receipt.fallback_note}" if receipt.fallback_note else ""
+    yield (
+        "model",
+        (receipt.model_used or receipt.model_requested or "default")
+        + (f"  {receipt.fallback_note}" if receipt.fallback_note else ""),
     )
     yield "agent", f"{receipt.agent}  ({receipt.agent_source})"
     if receipt.patch:
         patch = receipt.patch
-        yield "change", f"{patch.files} file(s), +{patch.insertions} -{patch.deletions}" + (
-            f", branch {receipt.branch}" if receipt.branch else ""
+        yield (
+            "change",
+            f"{patch.files} file(s), +{patch.insertions} -{patch.deletions}"
+            + (f", branch {receipt.branch}" if receipt.branch else ""),
         )
     yield from _judged(receipt)
     if receipt.flags:
@@ -79,7 +83,11 @@ def _judged(receipt: Receipt) -> Iterable[tuple[str, str]]:
     checked = receipt.verification
     if checked is None:
         return
-    for label, names in (("fixed", checked.fixed), ("broke", checked.newly_failing), ("still red", checked.still_failing)):
+    for label, names in (
+        ("fixed", checked.fixed),
+        ("broke", checked.newly_failing),
+        ("still red", checked.still_failing),
+    ):
         if names:
             yield label, ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
@@ -138,19 +146,26 @@ def _age(moment: datetime) -> str:
     return f"{seconds} s"
 
 
+def show_patch(console: Console, path: Path) -> None:
+    """A change in colour."""
+    show_diff(console, path.read_text(encoding="utf-8", errors="replace"))
+
+
 def show_diff(console: Console, text: str) -> None:
-    """A patch in colour."""
+    """A unified diff in colour."""
     console.print(Syntax(printable(text), "diff", background_color="default", word_wrap=False))
+
+
+def show_table(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> None:
+    """Plain columns."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(value or "")) for value in row))
+    console.print(table)
 
 
 def printable(text: str) -> str:
     """The text without control characters: what a model wrote must not drive the reader's terminal."""
     return "".join(character for character in text if character in "\n\t" or (character >= " " and character != "\x7f"))
-
-
-def show_pairs(console: Console, pairs: Iterable[tuple[str, Any]]) -> None:
-    """Labels and values, aligned; what is not known is left out."""
-    known = [(label, value) for label, value in pairs if value is not None]
-    width = max((len(label) for label, _ in known), default=0)
-    for label, value in known:
-        console.print(Text(f"{label:<{width}}  {value}"))

@@ -45,6 +45,12 @@ class Service:
             raise NotFoundError("an empty text names no delegation: `delegate list` shows their ids")
         return self.records.resolve(text.strip())
 
+    def workdir(self, text: str | None) -> str:
+        """The absolute folder that a client means; none means its project."""
+        project = self.settings.environ.get("CLAUDE_PROJECT_DIR")
+        start = Path(project) if project else self.settings.cwd
+        return str((start / Path(text).expanduser()).absolute()) if text else str(start)
+
     def watch(self, delegation_id: str) -> "Watch":
         from mcp_entry.watching import Watch
 
@@ -77,22 +83,24 @@ class Service:
         found = receipt.patch
         return PatchFile(receipt.id, path, found.sha256, found.files, found.insertions, found.deletions)
 
+    def transcript_path(self, text: str) -> Path:
+        """Where the agent's log lies, or will lie."""
+        return self.records.folder(self.identify(text)) / "trajectory.jsonl"
+
     def apply(self, text: str, *, any_outcome: bool = False) -> AppliedPatch:
         """Apply the change to the caller's repository: a clean three-way apply, or ConflictError and nothing changed.
 
         Raises UsageError for a patch that is not accepted unless `any_outcome` says to apply it all the same.
         """
-        from delegation.checkout.patch import apply_patch
+        from delegation.checkout.apply import apply_patch
 
         receipt, patch = self.receipt(text), self.patch(text)
         if receipt.outcome not in _APPLIED_FREELY and not any_outcome:
             raise UsageError(
-                f"{receipt.id!r} is {receipt.outcome}, so its patch is not applied: read it with `delegate patch {receipt.id}`, "
-                "and add --any-outcome to apply it all the same"
+                f"{receipt.id!r} is {receipt.outcome}, so its patch is not applied: read it with "
+                f"`delegate patch {receipt.id}`, and add --any-outcome to apply it all the same"
             )
-        if receipt.base_commit is None:
-            raise UsageError(f"{receipt.repo!r} is not a git repository: apply {str(patch.path)!r} by hand")
-        applied = apply_patch(Path(receipt.repo), patch.path, receipt.base_commit)
+        applied = apply_patch(Path(receipt.repo), patch.path, receipt.base_commit or "")  # a plain folder has none
         return AppliedPatch(receipt.id, receipt.repo, receipt.outcome, tuple(applied.files))
 
     def cancel(self, text: str) -> Cancelled:
@@ -122,10 +130,12 @@ class Service:
                 return self._again(self.receipt(text), model, key)
             case "verify":
                 if model is not None:
-                    raise UsageError("a model changes nothing in `--from verify`: leave it out, or rerun from the start")
+                    raise UsageError(
+                        "a model changes nothing in `--from verify`: leave it out, or rerun from the start"
+                    )
                 return self._verify_again(self.receipt(text))
-            case other:
-                assert_never(other)
+            case _:
+                assert_never(start_at)
 
     def _again(self, receipt: Receipt, model: str | None, key: str | None) -> Started:
         card = self._request(receipt.id).card
@@ -148,9 +158,11 @@ class Service:
             with found.prefect() as api:
                 api.reschedule(flow_run_id)
         except StackError:
-            self.records.write_status(receipt.id, Progress(step="done"))
+            self.records.write_status(receipt.id, Progress(step="done", detail=None))
             raise
-        return Started(receipt.id, receipt.number, is_new=False, flow_run_id=flow_run_id, ui_url=found.run_url(flow_run_id))
+        return Started(
+            receipt.id, receipt.number, is_new=False, flow_run_id=flow_run_id, ui_url=found.run_url(flow_run_id)
+        )
 
     def _request(self, delegation_id: str) -> DelegationRequest:
         return self.records.request(delegation_id)

@@ -70,7 +70,7 @@ def control(settings: Settings, *words: str, timeout_seconds: float = _STOP_SECO
     It has a session of its own, so that a front door that ends takes nothing down with it.
     Raises StackNotRunning for its exit code 4 and StackError with its last words for any other failure.
     """
-    argv = [sys.executable, "-m", "deployments", *words, "--json"]
+    argv = [sys.executable, "-P", "-m", "deployments", *words, "--json"]
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # files: a pipe would wait for the keeper
         code = _exit_code(argv, _child_environment(settings), out, err, timeout_seconds)
         stdout, stderr = _text(out), _text(err)
@@ -80,16 +80,22 @@ def control(settings: Settings, *words: str, timeout_seconds: float = _STOP_SECO
     raise (StackNotRunning if code == EXIT_NOT_RUNNING else StackError)(problem)
 
 
+def relay(settings: Settings, *words: str) -> int:
+    """Run `python -m deployments <words>` on this terminal and return its exit code."""
+    argv = [sys.executable, "-P", "-m", "deployments", *words]
+    return subprocess.run(argv, env=_child_environment(settings), stdin=subprocess.DEVNULL, check=False).returncode
+
+
 def _exit_code(argv: list[str], env: dict[str, str], out: IO[bytes], err: IO[bytes], timeout_seconds: float) -> int:
-    child = subprocess.Popen(
-        argv, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-    )
+    child = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
     try:
         return child.wait(timeout_seconds)
     except subprocess.TimeoutExpired as error:
         child.kill()
         child.wait()
-        raise StackError(f"{' '.join(argv[2:])!r} did not finish in {timeout_seconds:.0f} s: see `delegate status`") from error
+        raise StackError(
+            f"{' '.join(argv[2:])!r} did not finish in {timeout_seconds:.0f} s: see `delegate status`"
+        ) from error
 
 
 def _text(file: IO[bytes]) -> str:

@@ -5,7 +5,7 @@ from delegation.records import Progress, RecordStore, Summary
 
 
 def ended(receipt: Receipt | None, progress: Progress | None) -> Receipt | None:
-    """The receipt of a delegation that has ended; None while it works, also when it works again after a first receipt."""
+    """The receipt of a delegation that has ended; None while it works, also when it works again."""
     if receipt is None or progress is None or progress.step == "done" or receipt.ended_at is None:
         return receipt
     return receipt if progress.updated_at <= receipt.ended_at else None

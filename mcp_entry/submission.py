@@ -8,6 +8,7 @@ from typing import Any
 from delegation.admission import admit
 from delegation.card import Card
 from delegation.errors import DelegateError, NotFoundError, UsageError
+from delegation.models.buckets import ceiling_of
 from delegation.records import Entry, RecordStore
 from delegation.records.store import title_of
 from delegation.request import DelegationRequest, Endpoint
@@ -44,7 +45,8 @@ def _refuse_when_full(api: PrefectApi, settings: Settings) -> None:
     waiting = api.unfinished_count()
     if waiting >= settings.max_queue:
         raise UsageError(
-            f"{waiting} delegations are unfinished and DELEGATE_MAX_QUEUE is {settings.max_queue}: wait, cancel some, or raise it"
+            f"{waiting} delegations are unfinished and DELEGATE_MAX_QUEUE is {settings.max_queue}: "
+            "wait, cancel some, or raise it"
         )
 
 
@@ -111,10 +113,13 @@ def _started(
 def _flow_run(settings: Settings, request: DelegationRequest, api: PrefectApi, deployment: Deployment) -> FlowRun:
     bucket = request.endpoint.bucket
     for endpoint in (request.endpoint, *request.chain):
-        api.ensure_limit(f"bucket:{endpoint.bucket}", settings.ceiling(endpoint.bucket))
+        api.ensure_limit(f"bucket:{endpoint.bucket}", _slots(settings, endpoint.bucket))
     queue = f"{bucket}-{request.card.queue}"
     api.ensure_queue(
-        deployment.pool, queue, limit=queue_limit(settings, request), priority=1 if request.card.queue == "now" else None
+        deployment.pool,
+        queue,
+        limit=queue_limit(settings, request),
+        priority=1 if request.card.queue == "now" else None,
     )
     return api.create_flow_run(
         deployment,
@@ -129,10 +134,14 @@ def _flow_run(settings: Settings, request: DelegationRequest, api: PrefectApi, d
 
 
 def queue_limit(settings: Settings, request: DelegationRequest) -> int:
-    """How many runs of a queue may have a process: the pool twice (a run in verify counts), its chain, and two that prepare."""
+    """How many runs of a queue may have a process: twice the pool (a run in verify counts), its chain, and two more."""
     chain: dict[str, Endpoint] = {endpoint.bucket: endpoint for endpoint in request.chain}
     chain.pop(request.endpoint.bucket, None)
-    return 2 * settings.ceiling(request.endpoint.bucket) + sum(settings.ceiling(bucket) for bucket in chain) + 2
+    return 2 * _slots(settings, request.endpoint.bucket) + sum(_slots(settings, bucket) for bucket in chain) + 2
+
+
+def _slots(settings: Settings, bucket: str) -> int:
+    return ceiling_of(bucket, settings.ceilings, settings.catalogue.buckets).slots
 
 
 def run_name(request: DelegationRequest) -> str:

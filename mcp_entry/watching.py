@@ -38,7 +38,7 @@ class Watch:
     _run: FlowRun | None = field(default=None, init=False)
 
     def look(self) -> Receipt | None:
-        """The receipt once there is one. Raises StackNotRunning when nobody works on it, StackError when the server refuses."""
+        """The receipt once there is one. Raises StackNotRunning when nobody works on it."""
         receipt = finished(self.records, self.delegation_id)
         if receipt is not None:
             return receipt
@@ -75,7 +75,7 @@ class Watch:
     def _absent(self, now: float, error: StackError) -> None:
         if self._answered_at is None or now - self._answered_at > _ABSENT_SECONDS:
             raise StackNotRunning(
-                f"{error}; {self.delegation_id!r} has not ended: `delegate up` lets it go on, `delegate show` tells where it stands"
+                f"{error}; {self.delegation_id!r} has not ended: `delegate up` lets it go on"
             ) from error
 
     def _close(self, now: float, run: FlowRun | None, ui_url: str | None) -> Receipt | None:

@@ -9,16 +9,16 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http import HTTPStatus
 from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import ConcurrencyLeaseHolder
 from prefect.client.schemas.responses import ConcurrencyLimitWithLeaseResponse
 from prefect.exceptions import PrefectHTTPStatusError
-from prefect.types._concurrency import ConcurrencyLeaseHolder
 
 from delegation.errors import WorkFailed
 
@@ -51,7 +51,7 @@ class Slot:
         try:
             self._client.release_concurrency_slots_with_lease(self._lease)
         except (httpx.HTTPError, PrefectHTTPStatusError) as error:
-            _logger.warning("slot of %s not given back (%s): its lease ends within %.0f s", self._limit, error, LEASE_SECONDS)
+            _logger.warning("slot of %s not given back, its lease ends by itself: %s", self._limit, error)
 
     def _keep_renewing(self) -> None:
         while not self._ended.wait(RENEW_SECONDS):
@@ -67,7 +67,7 @@ class Slot:
 
 
 @contextmanager
-def slot_of(bucket: str, holder: UUID, *, waiting: Callable[[float], None]) -> Iterator[Slot]:
+def slot_of(bucket: str, holder: UUID, *, waiting: Callable[[float], None]) -> Generator[Slot]:
     """Hold one slot of the bucket. `waiting` is told the seconds waited so far, at every denied attempt.
 
     Raises WorkFailed("storage") when the limit does not exist or the server refuses:
@@ -106,8 +106,9 @@ def _try_acquire(client: SyncPrefectClient, limit: str, holder: UUID) -> UUID | 
     except PrefectHTTPStatusError as error:
         if error.response.status_code == HTTPStatus.LOCKED:
             return None
-        raise WorkFailed("storage", f"no slot of {limit!r}: the server answered {error.response.status_code}") from error
+        status = error.response.status_code
+        raise WorkFailed("storage", f"no slot of {limit!r}: the server answered {status}") from error
     granted = ConcurrencyLimitWithLeaseResponse.model_validate(response.json())
     if limit not in {each.name for each in granted.limits}:
-        raise WorkFailed("storage", f"the limit {limit!r} does not exist: run `delegate up` again; nothing runs without it")
+        raise WorkFailed("storage", f"the limit {limit!r} is missing, so nothing may run: `delegate up` makes it again")
     return granted.lease_id

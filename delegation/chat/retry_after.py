@@ -14,13 +14,15 @@ from typing import Any
 LONGEST_SECONDS = 31 * 86_400.0
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _NUMBER = re.compile(r"\+?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhd])(?![a-z])")
+_DURATIONS = re.compile(r"(?:\d+(?:\.\d+)?\s*(?:ms|[smhd])\s*)+")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhd])")
+_UNIT = r"(?:milliseconds?|seconds?|minutes?|hours?|days?|mins?|secs?|hrs?|ms|[smhd])(?![a-z])"
 _WAIT_TEXT = re.compile(
     r"(?:try again|retry|wait|resets?|available)\b[^.\n]{0,40}?\b(?:in|after|for)\s*:?\s*"
-    r"((?:\d+(?:\.\d+)?\s*(?:milliseconds?|seconds?|minutes?|hours?|days?|mins?|secs?|hrs?|ms|[smhd])[\s,]*(?:and\s+)?)+)",
-    re.IGNORECASE,
+    rf"((?:\d+(?:\.\d+)?\s*{_UNIT}[\s,]*(?:and\s+)?)+)",
+    re.I,
 )
-_WORDS = re.compile(r"(\d+(?:\.\d+)?)\s*(milliseconds?|seconds?|minutes?|hours?|days?|mins?|secs?|hrs?|ms|[smhd])", re.I)
+_WORDS = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", re.I)
 _MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d)(?::(\d\d))?(?:\.\d+)?\s*(Z|UTC|[+-]\d\d:?\d\d)?")
 _RESET_HEADERS = re.compile(r"(?:x-)?(?:anthropic-)?ratelimit(?:-[a-z0-9-]+?)?-reset(?:-(requests|tokens|[a-z0-9-]+))?")
 GLM_ZONE = timezone(timedelta(hours=8))
@@ -111,12 +113,9 @@ def _reset_value(value: str, now: datetime) -> float | None:
     text = value.strip()
     if _NUMBER.fullmatch(text):
         return _epoch_or_seconds(float(text), now)
-    if _DURATION.fullmatch(text) or re.fullmatch(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+", text):
-        return clamp(sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PARTS.findall(text)))
+    if _DURATIONS.fullmatch(text):
+        return clamp(sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text)))
     return until(moment_in_text(text) or http_date(text), now)
-
-
-_DURATION_PARTS = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhd])")
 
 
 def _epoch_or_seconds(number: float, now: datetime) -> float | None:

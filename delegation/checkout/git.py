@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +36,10 @@ _FIXED = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_LITERAL_PATHSPECS": "1",
     "GIT_PAGER": "cat",
     "GIT_EDITOR": "true",
 }
-_LOCKED = re.compile(rb"[Uu]nable to create '[^']*\.lock'|cannot lock|could not lock")
+_LOCKED = re.compile(rb"\.lock': File exists|could not lock")
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,8 @@ def ask_git(
             start_new_session=True,
         )
     except OSError as error:
-        raise WorkFailed("checkout", f"cannot run git in {str(cwd)!r}: {error.strerror} ({error.filename!r})") from error
+        reason = f"{error.strerror} ({error.filename!r})"
+        raise WorkFailed("checkout", f"cannot run git in {str(cwd)!r}: {reason}") from error
     with process:
         stdout, stderr = _communicate(process, stdin, timeout_seconds, command := _shown(args))
     return Answer(command, process.returncode, stdout, stderr)
@@ -155,6 +155,16 @@ def top_level(path: Path) -> Path | None:
     """The top folder of the repository around a path (a bare one's own folder), or None. Raises as `locate` does."""
     location = locate(path)
     return location.top if location else None
+
+
+def ignored_among(paths: Sequence[bytes], ask: Callable[..., Answer]) -> list[bytes]:
+    """Those of the paths that ignore rules leave out. `./` keeps a leading colon from being read as pathspec magic."""
+    if not paths:
+        return []
+    answer = ask("check-ignore", "-z", "--stdin", stdin=b"".join(b"./" + path + b"\0" for path in paths))
+    if answer.exit_code not in (0, 1):
+        raise WorkFailed("checkout", f"{answer.command} failed: {answer.message}")
+    return [path.removeprefix(b"./") for path in answer.stdout.split(b"\0")[:-1]]
 
 
 def resolve_commit(repo: Path, ref: str) -> str:

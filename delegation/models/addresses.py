@@ -17,14 +17,18 @@ def checked_url(text: str, what: str) -> str:
     try:
         parts = urlsplit(text.strip())
         host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise UsageError(f"{what} is not a valid address ({error}): write it as http://host:port/v1") from None
+    except ValueError:
+        raise UsageError(f"{what} is not a valid address: write it as http://host:port/v1") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise UsageError(f"{what} must begin with http:// or https:// and name a host, for example http://localhost:4000/v1")
+        raise UsageError(
+            f"{what} must begin with http:// or https:// and name a host, for example http://localhost:4000/v1"
+        )
     if parts.username is not None or parts.password is not None:
         raise UsageError(f"{what} must not hold a user or password: give the key by its own variable")
     if parts.query or parts.fragment:
-        raise UsageError(f"{what} must not have a query or a fragment: write it as {parts.scheme}://{parts.netloc}{parts.path}")
+        raise UsageError(
+            f"{what} must not have a query or a fragment: write it as {parts.scheme}://{parts.netloc}{parts.path}"
+        )
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
 
 

@@ -65,6 +65,7 @@ def _backend(path: Path, name: str, entry: object) -> Backend:
         return Backend.model_validate(entry)
     except ValidationError as error:
         said = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'the entry'}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
+            f"{'.'.join(map(str, e['loc'])) or 'the entry'}: {e['msg'].removeprefix('Value error, ')}"
+            for e in error.errors()
         )
         raise UsageError(f"{path}: backend {name!r}: {said}") from None

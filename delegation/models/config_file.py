@@ -26,7 +26,7 @@ class Prices(Value):
 
     input: float = Field(ge=0)
     output: float = Field(ge=0)
-    cached: float | None = Field(None, ge=0)
+    cached: float | None = Field(default=None, ge=0)
     as_of: str = Field(pattern=r"^\d{4}-\d{2}-\d{2}$")
 
 
@@ -34,20 +34,25 @@ class ModelTable(Value):
     """`[models.<alias>]`."""
 
     base_url: str
-    format: WireFormat | None = Field(None, description="None: by the rules for aliases.")
-    model: str | None = Field(None, min_length=1, description="Name on the wire; none means the alias.")
-    key: str | None = Field(None, min_length=1, description="'env:NAME'.")
-    bucket: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    quota_pool: str | None = Field(None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    format: WireFormat | None = Field(default=None, description="None: by the rules for aliases.")
+    model: str | None = Field(default=None, min_length=1, description="Name on the wire; none means the alias.")
+    key: str | None = Field(default=None, min_length=1, description="'env:NAME'.")
+    bucket: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    quota_pool: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     lane: Lane | None = None
-    context_tokens: int | None = Field(None, ge=1)
-    max_output_tokens: int | None = Field(None, ge=1)
+    context_tokens: int | None = Field(default=None, ge=1)
+    max_output_tokens: int | None = Field(default=None, ge=1)
     headers: dict[str, str] = Field(default_factory=dict)
     prices: Prices | None = None
     flat_plan: bool = False
     upstream_local: bool | None = None
-    chain: tuple[str, ...] | None = Field(None, description="Aliases to fail over to; [] means none; absent means the default chain.")
+    chain: tuple[str, ...] | None = Field(
+        None, description="Aliases to fail over to; [] means none; absent means the default chain."
+    )
     resend_reasoning: bool | None = None
+    reasoning_field: Literal["reasoning_content", "reasoning"] | None = None
+    text_tool_calls: bool | None = Field(default=None, description="Read tool calls that the model writes as text.")
+    prompt_cache: bool | None = Field(default=None, description="Set prompt-cache marks.")
 
     @field_validator("format", mode="before")
     @classmethod
@@ -67,7 +72,7 @@ class ModelTable(Value):
     def _holds_no_credential(cls, value: dict[str, str]) -> dict[str, str]:
         for name in value:
             if _CREDENTIAL_HEADER.fullmatch(name):
-                raise ValueError(f"header {name!r} would be stored with every run: use key = \"env:NAME\"")
+                raise ValueError(f'header {name!r} would be stored with every run: use key = "env:NAME"')
         return value
 
 
@@ -80,7 +85,7 @@ class BucketTable(Value):
 class ConfigFile(Value):
     """The whole file. `settings` is checked where the environment's variables are, by the same rules."""
 
-    default_model: str | None = Field(None, min_length=1)
+    default_model: str | None = Field(default=None, min_length=1)
     models: dict[str, ModelTable] = Field(default_factory=dict)
     buckets: dict[str, BucketTable] = Field(default_factory=dict)
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -100,7 +105,7 @@ def read_config(path: Path) -> ConfigFile:
 
 
 def read_repository_file(root: Path) -> RepositoryFile:
-    """The demands of the repository at `root`. Raises UsageError for anything not understood: a demand is never dropped."""
+    """The demands of the repository at `root`. Raises UsageError for what is not understood: none is ever dropped."""
     return _read(root / ".delegate.toml", RepositoryFile) or RepositoryFile()
 
 

@@ -127,4 +127,8 @@ def _private(home: Path, temp: Path) -> dict[str, str]:
         "XDG_DATA_HOME": str(home / ".local" / "share"),
         "XDG_STATE_HOME": str(home / ".local" / "state"),
     }
-    return folders | {"TEMP": str(temp), "TMP": str(temp), "USERPROFILE": str(home)} if sys.platform == "win32" else folders
+    return (
+        folders | {"TEMP": str(temp), "TMP": str(temp), "USERPROFILE": str(home)}
+        if sys.platform == "win32"
+        else folders
+    )

@@ -40,9 +40,10 @@ def safe_text(text: str) -> str:
     """The text as it can stand in a request body, a file and a terminal.
 
     Escape sequences vanish, a line rewritten by carriage returns keeps its final state, NUL becomes `\\0`,
-    other control characters vanish, lone surrogates become U+FFFD.
+    other control characters vanish, lone surrogates become U+FFFD (pairs join).
     """
-    text = text.encode("utf-8", "replace").decode("utf-8") if _has_surrogates(text) else text
+    if _has_surrogates(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return _without_controls(text)
 
 

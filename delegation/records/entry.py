@@ -30,7 +30,7 @@ class Progress(Value):
     step: Step
     turn: int | None = None
     max_turns: int | None = None
-    detail: str | None = Field(None, description="One line for a person: the last tool, or what is waited for.")
+    detail: str | None = Field(default=None, description="One line for a person: the last tool, or what is waited for.")
     queue_reason: str | None = None
     pid: int | None = None
     updated_at: datetime = Field(default_factory=lambda: datetime.now(UTC))

@@ -18,7 +18,7 @@ def receipt_markdown(receipt: Receipt) -> str:
             *(_verification(receipt.verification) if receipt.verification else []),
             *_text("Answer", receipt.answer),
             *_text("What the model says it did (not checked)", receipt.claim),
-            *([*("", "## Warnings", ""), *(f"- {warning}" for warning in receipt.warnings)] if receipt.warnings else []),
+            *_warnings(receipt.warnings),
             "",
             f"`delegate show {receipt.id}` · `delegate patch {receipt.id}` · `delegate apply {receipt.id}`",
         ]
@@ -31,8 +31,13 @@ def patch_markdown(patch: PatchSummary) -> str:
     text = raw[:_PATCH_SHOWN_BYTES].decode("utf-8", errors="replace")
     fence = "`" * max(3, _longest_run_of_backticks(text) + 1)
     cut = [f"Cut at {_PATCH_SHOWN_BYTES} of {len(raw)} bytes; the whole is in `{patch.path}`."]
-    head = f"**{patch.files} files, +{patch.insertions} -{patch.deletions}** · sha256 `{patch.sha256}`"
+    head = f"**{size_of(patch)}** · sha256 `{patch.sha256}`"
     return "\n".join([head, "", f"{fence}diff", text, fence, *(cut if len(raw) > _PATCH_SHOWN_BYTES else [])])
+
+
+def size_of(patch: PatchSummary) -> str:
+    """How large a change is, in a few words."""
+    return f"{patch.files} files, +{patch.insertions} -{patch.deletions}"
 
 
 def money(cost: Cost) -> str:
@@ -56,7 +61,7 @@ def _table(receipt: Receipt) -> list[str]:
         "agent": receipt.agent,
         "base commit": receipt.base_commit,
         "branch": receipt.branch,
-        "patch": f"{receipt.patch.files} files, +{receipt.patch.insertions} -{receipt.patch.deletions}" if receipt.patch else None,
+        "patch": size_of(receipt.patch) if receipt.patch else None,
         "flags": ", ".join(receipt.flags) or None,
         "turns": f"{receipt.turns} of {receipt.max_turns}" if receipt.turns is not None else None,
         "stopped by": receipt.stop_reason,
@@ -67,7 +72,11 @@ def _table(receipt: Receipt) -> list[str]:
         "agent seconds": _seconds(receipt.timings.agent_seconds),
         "verify seconds": _seconds(receipt.timings.verify_seconds),
     }
-    return ["| | |", "|---|---|", *(f"| {name} | {_cell(value)} |" for name, value in rows.items() if value is not None)]
+    return [
+        "| | |",
+        "|---|---|",
+        *(f"| {name} | {_cell(value)} |" for name, value in rows.items() if value is not None),
+    ]
 
 
 def _model(receipt: Receipt) -> str | None:
@@ -98,7 +107,12 @@ def _verification(verification: Verification) -> list[str]:
 def _run(run: CommandRun) -> str:
     known = f", {len(run.tests)} tests" if run.tests is not None else ""
     reason = f" ({run.reason})" if run.reason else ""
-    return f"{run.verdict}{reason}, exit code {run.exit_code}{known}, {run.seconds:.1f} s{', remembered' if run.cached else ''}"
+    remembered = ", remembered" if run.cached else ""
+    return f"{run.verdict}{reason}, exit code {run.exit_code}{known}, {run.seconds:.1f} s{remembered}"
+
+
+def _warnings(warnings: tuple[str, ...]) -> list[str]:
+    return ["", "## Warnings", "", *(f"- {warning}" for warning in warnings)] if warnings else []
 
 
 def _text(title: str, text: str | None) -> list[str]:

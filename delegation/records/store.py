@@ -1,12 +1,12 @@
 """Records on disk: one folder per delegation under the home.
 
-    <id>/entry.json       who it is: number, title, flow run
-    <id>/request.json     the resolved request
-    <id>/status.json      step, turn and heartbeat while it runs
-    <id>/trajectory.jsonl the agent's log
-    <id>/work.json        what the agent step returned
-    <id>/patch.diff       the change
-    <id>/receipt.json     the result; earlier ones of the same run stay as receipt.1.json, ...
+<id>/entry.json       who it is: number, title, flow run
+<id>/request.json     the resolved request
+<id>/status.json      step, turn and heartbeat while it runs
+<id>/trajectory.jsonl the agent's log
+<id>/work.json        what the agent step returned
+<id>/patch.diff       the change
+<id>/receipt.json     the result; earlier ones of the same run stay as receipt.1.json, ...
 """
 
 from collections.abc import Iterator
@@ -137,7 +137,8 @@ class RecordStore:
                 receipt=self.receipt(delegation_id),
             )
         except (NotFoundError, ValidationError, UnicodeDecodeError) as error:
-            return Summary(id=delegation_id, entry=None, progress=None, receipt=None, problem=str(error).splitlines()[0])
+            problem = str(error).splitlines()[0]
+            return Summary(id=delegation_id, entry=None, progress=None, receipt=None, problem=problem)
 
     def summaries(self, limit: int | None = None) -> Iterator[Summary]:
         """Newest first, read one by one."""

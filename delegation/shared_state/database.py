@@ -1,6 +1,6 @@
 """One connection pool to the shared tables, and their migrations."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -31,7 +31,7 @@ class SharedState:
         self._engine.dispose()
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self) -> Generator[Connection]:
         """One transaction. A database that cannot be reached, or refuses, raises StackError."""
         try:
             with self._engine.begin() as connection:

@@ -1,13 +1,16 @@
 """First step: a request that still holds, and a record of it."""
 
-from delegation.admission import admit, check_again
+from pathlib import Path
+
+from delegation.admission import admit
 from delegation.card import Card
+from delegation.checkout.git import resolve_commit
 from delegation.errors import UsageError
 from delegation.records import RecordStore
 from delegation.request import DelegationRequest
 from delegation.settings import load_settings
 from delegation.shared_state import SharedState, claim
-from delegation.stack_state import database_url
+from delegation.stack_state import running_stack
 from delegation.steps.place import begin_step
 
 
@@ -23,17 +26,23 @@ def prepare(card: Card | None, request: DelegationRequest | None) -> DelegationR
     settings = load_settings()
     whole = RecordStore(settings.home).request(request.id)
     begin_step(whole.id, "prepare")
-    check_again(whole)
+    _check_still_there(whole)
     return whole
+
+
+def _check_still_there(request: DelegationRequest) -> None:
+    """Between submission and start the repository may have moved, or its history been rewritten."""
+    if not Path(request.repo).is_dir():
+        raise UsageError(f"the repository {request.repo!r} is gone since the delegation was submitted: submit it again")
+    if request.base_commit is not None:
+        resolve_commit(Path(request.repo), request.base_commit)
 
 
 def _admitted(card: Card) -> DelegationRequest:
     settings = load_settings()
     request = admit(card, settings, tool="ui")
-    with SharedState(database_url(settings.home)) as state:
-        number = claim(
-            state, id=request.id, key=None, request_hash="", created_at=request.created_at
-        ).number
+    with SharedState(settings.database_url or running_stack(settings.home).database_url) as state:
+        number = claim(state, id=request.id, key=None, request_hash="", created_at=request.created_at).number
     RecordStore(settings.home).create(request, number)
     begin_step(request.id, "prepare")
     return request

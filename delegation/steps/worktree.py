@@ -5,10 +5,59 @@ from pathlib import Path
 from delegation.checkout import worktree as trees
 from delegation.checkout.patch import apply_in
 from delegation.checkout.worktree import Worktree
-from delegation.confinement import find_confiner
 from delegation.errors import WorkFailed
-from delegation.files import publish, text_or_none
+from delegation.files import publish
 from delegation.request import DelegationRequest
 from delegation.steps.place import begin_step, home, record_folder
+from delegation.steps.room import room_of
 
-_SETUP_TIMEOUT_SECONDS = 1800.0
+SETUP_TIMEOUT_SECONDS = 1800.0
+
+
+def make_worktree(request: DelegationRequest) -> Worktree:
+    """A fresh tree at the base commit, after setup. What an earlier, unfinished run of this delegation had collected is
+    put in again, so that its agent can go on. Raises WorkFailed."""
+    begin_step(request.id, "worktree")
+    worktree = trees.create(
+        delegation_id=request.id,
+        repo=Path(request.repo),
+        base_commit=request.base_commit,
+        workdir=request.workdir,
+        isolation=request.card.isolation,
+        include_dirty=request.card.include_dirty,
+        place=_free_place(home().worktrees / request.id),
+        home=home(),
+    )
+    if request.card.setup is not None:
+        worktree = _set_up(request, worktree, request.card.setup)
+    earlier = record_folder(request.id) / "patch.diff"
+    if earlier.exists():
+        apply_in(Path(worktree.root), earlier)
+    publish(record_folder(request.id) / "worktree.json", worktree.model_dump_json(indent=1))
+    return worktree
+
+
+def is_usable(request: DelegationRequest, worktree: Worktree) -> bool:
+    """Whether a remembered tree is still there, or no longer needed because its work was collected."""
+    folder = record_folder(request.id)
+    return Path(worktree.root).exists() or ((folder / "receipt.json").exists() and (folder / "work.json").exists())
+
+
+def _set_up(request: DelegationRequest, worktree: Worktree, command: str) -> Worktree:
+    """Run the card's setup, then take the snapshot: what setup left is not the agent's."""
+    begin_step(request.id, "worktree", detail=f"setup: {command}")
+    done = room_of(request, worktree, home()).shell(command, SETUP_TIMEOUT_SECONDS)
+    if done.exit_code != 0:
+        ending = "ran out of time" if done.timed_out else f"ended with exit code {done.exit_code}"
+        output = (done.stdout.text + done.stderr.text).strip()[-2000:]
+        raise WorkFailed("process", f"the setup command {command!r} {ending} in a fresh worktree:\n{output}")
+    return worktree.model_copy(update={"snapshot_tree": trees.snapshot(worktree)})
+
+
+def _free_place(wanted: Path) -> Path:
+    """A folder that no earlier run of the same delegation used: what it left there is still its."""
+    place, number = wanted, 1
+    while place.exists():
+        number += 1
+        place = wanted.with_name(f"{wanted.name}.{number}")
+    return place

@@ -1,11 +1,13 @@
 """Two results of one command beside each other: what broke, what was repaired, what that means. Nothing runs here."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from delegation.card import Accept
 from delegation.receipt import CommandRun, Flag, TestStatus, Verdict
 
+_NODE_FILE = re.compile(r"[^>]*\.[cm]?[jt]sx?")  # node names a file only when it cannot be loaded
 _BAD: frozenset[TestStatus] = frozenset({"failed", "error"})
 
 
@@ -70,15 +72,20 @@ class Comparison:
     flags: tuple[Flag, ...] = ()
 
 
-def compare(base: Observed, candidate: Observed, *, wants: Iterable[str], accept: Accept) -> Comparison:
+def compare(
+    base: Observed, candidate: Observed, *, wants: Iterable[str], accept: Accept, completely: bool = True
+) -> Comparison:
     """Judge the candidate against its base by the card's policy.
 
     Without a verdict of the base there is none of the candidate. A candidate whose tests are gone is refuted, one that
-    ran only some of the base's tests is not judged.
+    ran only some of the base's tests is not judged; not `completely` leaves that to another run with the base's tests.
     """
     wanted = tuple(wants)
     facts = _facts(base, candidate, wanted)
     verdict, reason = _judge(base, candidate, wanted, accept, facts)
+    lost = _lost(base, candidate) if completely and verdict == "passed" else ()
+    if lost:
+        verdict, reason = "none", f"{len(lost)} tests of the base did not run: {_some(lost)}"
     return replace(facts, verdict=verdict, reason=reason)
 
 
@@ -177,9 +184,6 @@ def _judge_green(
         return "failed", f"wanted but not passed: {_some(facts.missing_wants)}"
     if suspects(base, candidate):
         return "none", f"flaky: failed and passed on the candidate, never failed on the base ({_some(candidate.flaky)})"
-    lost = _lost(base, candidate)
-    if lost:
-        return "none", f"{len(lost)} tests that passed on the base did not run: {_some(lost)}"
     return "passed", None
 
 
@@ -217,7 +221,8 @@ def _lost(base: Observed, candidate: Observed) -> tuple[str, ...]:
     if not (base.has_ids and candidate.has_ids):
         return ()
     ran = candidate.passed | candidate.ever_failing
-    return _sorted(base.passed - ran)
+    gone = (base.passed | base.failing) - ran
+    return _sorted(name for name in gone if not _recovered(name, candidate) and not _NODE_FILE.fullmatch(name))
 
 
 def _granted(want: str, candidate: Observed) -> bool:
@@ -229,12 +234,17 @@ def _granted(want: str, candidate: Observed) -> bool:
 
 def _recovered(name: str, candidate: Observed) -> bool:
     """A failing test passes now; a file that could not be loaded is mended once tests of it run."""
-    return any(test == name or test.startswith(f"{name}::") for test in candidate.passed)
+    return any(_is_part(test, name) for test in candidate.passed)
 
 
 def _covered(failing: frozenset[str], names: frozenset[str]) -> frozenset[str]:
-    """Those failing, and of `names` those whose whole file failed."""
-    return failing | {name for name in names if any(name.startswith(f"{file}::") for file in failing)}
+    """Those failing, and of `names` those whose whole file, class or package failed."""
+    return failing | {name for name in names if any(_is_part(name, whole) for whole in failing)}
+
+
+def _is_part(test: str, whole: str) -> bool:
+    """Whether a test lies in what the name stands for: runners join with `::`, `.`, `/` or ` > `."""
+    return test == whole or test.startswith(tuple(whole + joint for joint in ("::", ".", "/", " > ")))
 
 
 def _failing(run: CommandRun) -> frozenset[str]:
@@ -254,3 +264,19 @@ def _some(names: Iterable[str]) -> str:
     shown = sorted(names)
     more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
     return ", ".join(shown[:5]) + more if shown else "the command as a whole"
+
+
+def only(run: CommandRun, names: Callable[[str], bool]) -> CommandRun:
+    """The run as if only those tests had been in it; what else failed does not count.
+
+    A command that is red without any failing test stays red.
+    """
+    if run.tests is None or run.verdict == "none":
+        return run
+    tests = {name: status for name, status in run.tests.items() if names(name)}
+    if not tests and run.tests:
+        return run.model_copy(update={"tests": tests, "verdict": "none", "reason": "no tests of the base ran"})
+    if any(status in _BAD for status in tests.values()):
+        return run.model_copy(update={"tests": tests, "verdict": "failed"})
+    green = run.exit_code == 0 or len(_failing(run)) > 0
+    return run.model_copy(update={"tests": tests, "verdict": "passed" if green else "failed"})

@@ -46,9 +46,11 @@ def _unittest_cases(output: str) -> Iterator[tuple[str, TestStatus]]:
 
 
 def _unittest_id(name: str, place: str) -> str:
-    """Before Python 3.11 the brackets held the class only. A module that failed to load is named by itself."""
-    if "_FailedTest" in place or name in ("setUpClass", "tearDownClass", "setUpModule", "tearDownModule"):
-        return name if "_FailedTest" in place else f"{place}.{name}"
+    """Before Python 3.11 the brackets held the class only. A module or class that failed as a whole is named itself."""
+    if "_FailedTest" in place:
+        return name
+    if name in ("setUpClass", "tearDownClass", "setUpModule", "tearDownModule"):
+        return place
     return place if place.endswith(f".{name}") else f"{place}.{name}"
 
 

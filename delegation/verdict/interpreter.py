@@ -27,7 +27,8 @@ for folder in sites:
 try: pytest = metadata.version("pytest")
 except metadata.PackageNotFoundError: pytest = None
 print(json.dumps({"executable": sys.executable, "version": sys.version.split()[0], "pytest": pytest,
-  "fingerprint": hashlib.sha256("\\n".join(names).encode()).hexdigest(), "folders": folders, "mapped": mapped}))
+  "fingerprint": hashlib.sha256("\\n".join(names).encode()).hexdigest(), "folders": folders, "mapped": mapped,
+  "prefixes": [sys.prefix, sys.base_prefix]}))
 """
 
 
@@ -40,35 +41,42 @@ class Interpreter:
     pytest: str | None = None
     fingerprint: str | None = None
     leaks: tuple[str, ...] = ()  # folders relative to the repository that installed packages are imported from
+    places: tuple[Path, ...] = ()  # what it needs to read outside the repository's own source
 
 
-def interpreter_of(command: str, *, repo: Path, env: Mapping[str, str]) -> Interpreter:
-    """Ask the Python that `command` would use, run in `repo`. An empty answer where there is none or it is broken."""
-    executable = _executable(command, repo, env.get("PATH", ""))
+def interpreter_of(command: str, *, repo: Path, workdir: str, env: Mapping[str, str]) -> Interpreter:
+    """Ask the Python that `command` would use in `repo`. An empty answer where there is none or it is broken."""
+    folder = repo / workdir if (repo / workdir).is_dir() else repo
+    executable = _executable(command, folder, env.get("PATH", ""))
     if executable is None:
         return Interpreter()
     try:
-        finished = run((executable, "-c", _QUESTION), cwd=repo, env=env, timeout_seconds=30)
+        finished = run((executable, "-c", _QUESTION), cwd=folder, env=env, timeout_seconds=30)
         answer = cast(dict[str, object], json.loads(finished.stdout.text.strip().splitlines()[-1]))
     except (WorkFailed, ValueError, IndexError):
         return Interpreter()
     found = [*cast(list[str], answer["folders"]), *_import_roots(cast(list[str], answer["mapped"]))]
+    leaks = _leaks(found, repo)
+    outside = [
+        Path(place) for place in found if Path(place).resolve() not in {(repo / leak).resolve() for leak in leaks}
+    ]
     return Interpreter(
         executable=cast(str, answer["executable"]),
         version=cast(str, answer["version"]),
         pytest=cast("str | None", answer["pytest"]),
         fingerprint=cast(str, answer["fingerprint"]),
-        leaks=_leaks(found, repo),
+        leaks=leaks,
+        places=tuple(dict.fromkeys([*map(Path, cast(list[str], answer["prefixes"])), *outside])),
     )
 
 
-def _executable(command: str, repo: Path, path: str) -> str | None:
+def _executable(command: str, folder: Path, path: str) -> str | None:
     """The interpreter named in the command, the one beside a tool named by its path, else the first on PATH."""
     for word in re.split(r"[\s;&|()\"']+", command):
         if "/" in word and re.fullmatch(r"python[\d.]*", Path(word).name):
-            beside = repo / word
+            beside = folder / word
         elif "/" in word and Path(word).parent.name == "bin":
-            beside = repo / Path(word).parent / "python"
+            beside = folder / Path(word).parent / "python"
         else:
             continue
         if beside.is_file():

@@ -9,6 +9,8 @@ from delegation.receipt import TestStatus, Verdict
 from delegation.verdict.comparison import CANNOT_IMPORT
 from delegation.verdict.runners import Runner
 
+TIMEOUT = "timeout: "
+
 # Exit codes 128+n that shells and make pass on for a child that died of signal n.
 _DEADLY = frozenset({1, 2, 3, 4, 6, 7, 8, 9, 11, 13, 15, 24, 25, 31})
 _MAKE_CODE = re.compile(r"^make(?:\[\d+\])?: \*\*\* .*\bError (\d+)\s*$", re.MULTILINE)
@@ -16,7 +18,7 @@ _NO_MODULE = re.compile(r"^\S*python[\d.]*(?:\.exe)?: No module named '?([\w.]+)
 _NOT_FOUND = re.compile(r"^.*(?:command not found|: not found)\s*$", re.MULTILINE)
 _MISSING_IMPORT = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _NO_TESTS = re.compile(
-    r"no tests ran in |collected 0 items\s*$|^Ran 0 tests in |^NO TESTS RAN|^No tests found, exiting|^# tests 0\s*$|^ℹ tests 0\s*$",
+    r"no tests ran in |collected 0 items\s*$|^Ran 0 tests in |^NO TESTS RAN|^No tests found, exiting|^[#ℹ] tests 0\s*$",
     re.MULTILINE,
 )
 
@@ -37,9 +39,11 @@ def judge(
     if finished.cancelled:
         return "none", "cancelled"
     if finished.timed_out:
-        return "none", f"timeout: no end after {timeout_seconds:g} s"
+        return "none", f"{TIMEOUT}no end after {timeout_seconds:g} s"
+    if finished.disk_full:
+        return "none", "ended because the disk is nearly full"
     if number := _signal_of(finished, output):
-        return "none", f"killed by signal {number} ({_signal_name(number)})"
+        return "none", f"killed by signal {number} ({signal.Signals(number).name})"
     if missing := _missing_tool(finished, output, tests):
         return "none", missing
     if _ran_nothing(finished, output, tests, runners):
@@ -67,13 +71,6 @@ def _signal_of(finished: Finished, output: str) -> int | None:
         return finished.signal
     code = _innermost_code(finished, output)
     return code - 128 if code is not None and code - 128 in _DEADLY else None
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"
 
 
 def _innermost_code(finished: Finished, output: str) -> int | None:

@@ -33,17 +33,21 @@ def _results(report: Path, name_of: _NameOf) -> dict[str, TestStatus] | None:
         return None
     found: dict[str, TestStatus] = {}
     for case, suites in _cases(parsed, ()):
-        name, status = name_of(case, suites), _status(case)
-        found[name] = max(found.get(name, "passed"), status, key=_WORST.index)
+        name = name_of(case, suites)
+        found[name] = _worse(found.get(name, "passed"), _status(case))
     return found
 
 
 def _cases(parent: JUnitXml | TestSuite, suites: tuple[str, ...]) -> Iterator[tuple[TestCase, tuple[str, ...]]]:
     for child in parent._elem:
-        if child.tag == "testcase":
-            yield TestCase.fromelem(child), suites
-        elif child.tag == "testsuite":
-            yield from _cases(TestSuite.fromelem(child), (*suites, child.get("name") or "?"))
+        if child.tag == "testcase" and (case := TestCase.fromelem(child)) is not None:
+            yield case, suites
+        elif child.tag == "testsuite" and (suite := TestSuite.fromelem(child)) is not None:
+            yield from _cases(suite, (*suites, child.get("name") or "?"))
+
+
+def _worse(one: TestStatus, other: TestStatus) -> TestStatus:
+    return one if _WORST.index(one) > _WORST.index(other) else other
 
 
 def _status(case: TestCase) -> TestStatus:

@@ -22,13 +22,14 @@ _WORDS: dict[Runner, re.Pattern[str]] = {
     "go": re.compile(r"\bgo\s+test\b"),
     "cargo": re.compile(r"\bcargo\s+(?:\+\S+\s+)?(?:test|t)\b"),
 }
+_PYTEST_SUMMARY = re.compile(r"^(?:=+ )?\d+ [a-z]+(?:, \d+ [a-z]+)* in \d+\.\d+s\b", re.MULTILINE)
 _VERBOSE_UNITTEST = re.compile(r"(-m\s+unittest(?:\s+discover)?)(?=$|[\s;&|)])")
 _SCRIPT_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
 class Instrumented:
-    """The command as it is run: the same work, with the names of the tests left where `tests_of` finds them."""
+    """The command as it is run: the same work, with the names of the tests left where `named_tests` finds them."""
 
     command: str
     runners: frozenset[Runner]
@@ -38,7 +39,7 @@ class Instrumented:
 
 def runners_of(command: str, folder: Path) -> frozenset[Runner]:
     """The known runners a command calls, itself or through make, npm or a script of the checkout."""
-    text = "\n".join((_without_installs(command), *_indirect(command, folder)))
+    text = "\n".join((_without_installs(command), *called_texts(command, folder)))
     return frozenset(runner for runner, word in _WORDS.items() if word.search(text))
 
 
@@ -63,9 +64,9 @@ def instrument(
     return Instrumented(text, runners, reports, env)
 
 
-def tests_of(instrumented: Instrumented, *, folder: Path, output: str) -> dict[str, TestStatus] | None:
+def named_tests(instrumented: Instrumented, *, folder: Path, output: str) -> dict[str, TestStatus] | None:
     """Status by test id, or None where the runners named no tests or several runs would hide one another."""
-    if _calls_of_pytest(instrumented.command) > 1:
+    if _calls_of_pytest(instrumented.command) > 1 or len(_PYTEST_SUMMARY.findall(output)) > 1:
         return None
     parts = [part for part in _parts(instrumented, folder, output) if part is not None]
     return {name: status for part in parts for name, status in part.items()} if parts else None
@@ -116,14 +117,14 @@ def _jest_with_report(command: str, report: Path) -> str:
     return command
 
 
-def _indirect(command: str, folder: Path) -> Iterator[str]:
+def called_texts(command: str, folder: Path) -> Iterator[str]:
     """The text of what the command calls: make targets, package scripts, script files."""
     words = re.split(r"[\s;&|()\"']+", command)
     if {"make", "gmake"} & set(words):
         yield from (_text(folder / name) for name in ("GNUmakefile", "makefile", "Makefile"))
     if {"npm", "pnpm", "yarn"} & set(words):
         yield _package_scripts(folder)
-    yield from (_text(folder / word) for word in words if word and _is_inside(folder, word))
+    yield from (_text(folder / word) for word in words if word and _is_inside(word))
 
 
 def _package_scripts(folder: Path) -> str:
@@ -134,7 +135,7 @@ def _package_scripts(folder: Path) -> str:
         return ""
 
 
-def _is_inside(folder: Path, word: str) -> bool:
+def _is_inside(word: str) -> bool:
     return not word.startswith(("/", "-", "~")) and ".." not in word
 
 

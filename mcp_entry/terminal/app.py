@@ -1,4 +1,4 @@
-"""The command line: which verbs there are. Their modules are imported when they run, so `delegate --help` stays quick."""
+"""The command line: which verbs there are. Their modules are imported when they run: `delegate --help` stays quick."""
 
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -7,11 +7,11 @@ from cyclopts import App, CycloptsError
 
 from delegation.errors import UsageError
 
-_VERBS = {
+VERBS = {
     "up": ("stack:up", "Start the stack, or say where it runs."),
     "down": ("stack:down", "End the stack; what is running goes on after the next `up`."),
     "status": ("stack:status", "Say whether the stack runs, and where."),
-    "doctor": ("doctor:doctor", "Say what is missing on this machine and how to get it."),
+    "doctor": ("stack:doctor", "Say what is missing on this machine and how to get it."),
     "ui": ("stack:ui", "Print the address of the UI, or of one delegation in it."),
     "mcp": ("stack:mcp", "Serve MCP over stdin and stdout, for Claude Code and other clients."),
     "demo": ("demo:demo", "Run one delegation on a sample repository with a failing test."),
@@ -27,19 +27,34 @@ _VERBS = {
     "agents": ("catalogue:agents", "List the agents that can be named."),
     "models": ("catalogue:models", "List the models that can be named, and which answer."),
 }
-_EPILOGUE = """Exit codes: 0 verified, answered, or unverified where no verify command was given; 1 any other outcome;
-2 usage, not found, or the stack cannot start; 3 the caller stopped waiting; 4 the stack is not running."""
+_EPILOGUE = (
+    "Exit codes: 0 verified, answered, or unverified where no verify command was given; 1 any other outcome; "
+    "2 usage, not found, or the stack cannot start; 3 the caller stopped waiting; 4 the stack is not running."
+)
 
 
 def run(words: Sequence[str]) -> int:
     """Run one verb and return its exit code. Raises UsageError for words that are not understood."""
     try:
-        result = _app()(list(words), exit_on_error=False, print_error=False, result_action="return_value")
+        result = _app()(_with_stdin_named(words), exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        asked = words[0] if words and words[0] in _VERBS else ""
+        asked = words[0] if words and words[0] in VERBS else ""
         help_words = " ".join(filter(None, ["delegate", asked, "--help"]))
         raise UsageError(f"{error} See `{help_words}`.") from None
     return result if isinstance(result, int) else 0
+
+
+def _with_stdin_named(words: Sequence[str]) -> list[str]:
+    """A lone `-` means stdin; the parser would take it for an unknown option."""
+    named: list[str] = []
+    for place, word in enumerate(words):
+        if word == "--":
+            return [*named, *words[place:]]
+        if word == "-" and named and named[-1] == "--task-file":
+            named[-1] = "--task-file=-"
+        else:
+            named.append("--task-file=-" if word == "-" else word)
+    return named
 
 
 def _app() -> App:
@@ -47,15 +62,16 @@ def _app() -> App:
         name="delegate",
         help="Hand coding work to other models and get back a change that was judged by your own tests.",
         help_epilogue=_EPILOGUE,
-        version=_version,
+        version=version_text,
         help_format="plaintext",
     )
-    for verb, (target, says) in _VERBS.items():
+    for verb, (target, says) in VERBS.items():
         app.command(f"mcp_entry.terminal.{target}", name=verb, help=says)
     return app
 
 
-def _version() -> str:
+def version_text() -> str:
+    """The installed version of this program."""
     try:
         return version("delegate-flows")
     except PackageNotFoundError:

@@ -10,8 +10,13 @@ from pydantic import BaseModel
 
 from mcp_entry.service import Service
 
-AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object on stdout and nothing else there.")]
-Id = Annotated[str, Parameter(help="An id, a unique beginning or ending of one, or a running number.")]
+AsJson = Annotated[
+    bool,
+    Parameter(
+        name="--json", negative="", show_default=False, help="Print one JSON object on stdout and nothing else there."
+    ),
+]
+Id = Annotated[str, Parameter(name="ID", help="An id, a unique beginning or ending of one, or a running number.")]
 
 
 def service() -> Service:
@@ -33,5 +38,11 @@ def say(message: str) -> None:
 def print_json(value: BaseModel | Mapping[str, Any]) -> None:
     """One object on one line of stdout."""
     text = value.model_dump_json() if isinstance(value, BaseModel) else json.dumps(value, default=str)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def print_line(text: str) -> None:
+    """A result that is one plain line."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()

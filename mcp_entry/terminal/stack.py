@@ -1,91 +1,69 @@
-"""The verbs of the stack: up, down, status, ui, mcp."""
+"""The verbs of the stack. What they do and say is said by the stack's own program; here are its name and exit code."""
 
-from typing import Annotated, Any
+from typing import Annotated, NoReturn
 
 from cyclopts import Parameter
 
-from mcp_entry.terminal.common import AsJson, print_json, say, service
+from mcp_entry.exits import OK
+from mcp_entry.terminal.common import AsJson, print_json, print_line, say, service
 
 
 def up(*, json: AsJson = False) -> int:
-    """Start database, Prefect server and worker, or find them running."""
-    from mcp_entry import stack
-
-    settings = service().settings
-    say("starting the stack")
-    stack.control(settings, "up", timeout_seconds=stack.START_SECONDS)
-    return _show(_told(stack.connection(settings)), as_json=json)
+    """Start database, Prefect server and worker, or find them running. Safe when several do it at once."""
+    return _relay("up", json=json)
 
 
 def down(
-    *, purge: Annotated[bool, Parameter(negative="", help="Also remove the database.")] = False, json: AsJson = False
+    *,
+    purge: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Also remove the database and Prefect's history.")
+    ] = False,
+    json: AsJson = False,
 ) -> int:
-    """End what `up` started, and nothing else."""
-    from mcp_entry import stack
-
-    found = stack.control(service().settings, "down", *(["--purge"] if purge else []))
-    if json:
-        print_json({"running": False, **found})
-    else:
-        say("the stack is down")
-    return 0
+    """End what `up` started, and nothing else. Records of delegations stay."""
+    return _relay("down", *(["--purge"] if purge else []), json=json)
 
 
 def status(*, json: AsJson = False) -> int:
     """Where the stack runs; exit code 4 when it does not."""
-    from mcp_entry import stack
-
-    return _show(_told(stack.connection(service().settings)), as_json=json)
+    return _relay("status", json=json)
 
 
-def ui(id: Annotated[str | None, Parameter(help="A delegation; none means the whole UI.")] = None, *, json: AsJson = False) -> int:
-    """The address to open in a browser."""
-    from mcp_entry import stack
+def doctor(*, json: AsJson = False) -> int:
+    """What is missing on this machine, and how to get it."""
+    return _relay("doctor", json=json)
+
+
+def ui(
+    which: Annotated[str | None, Parameter(name="ID", help="A delegation; none: all.")] = None,
+    /,
+    *,
+    json: AsJson = False,
+) -> int:
+    """The address to open in a browser, and what it asks for to sign in."""
+    from mcp_entry.stack import connection
 
     verbs = service()
-    found = stack.connection(verbs.settings)
-    url = found.state.ui_url
-    if id is not None:
-        url = found.run_url(verbs.records.entry(verbs.identify(id)).flow_run_id) or url
+    known = verbs.identify(which) if which else None
+    found = connection(verbs.settings)
+    url = (found.run_url(verbs.records.entry(known).flow_run_id) if known else None) or found.state.ui_url
     if json:
-        print_json({"url": url})
-    else:
-        print(url)  # noqa: T201  # the result
-    return 0
+        print_json({"url": url, "auth_string": found.state.auth_string})
+        return OK
+    print_line(url)
+    if found.state.auth_string:
+        say(f"sign in with {found.state.auth_string}")
+    return OK
 
 
-def mcp() -> int:
+def mcp() -> NoReturn:
     """Serve MCP; the client starts this, a person rarely does."""
-    from mcp_entry.server import serve
+    from mcp_entry.stdio import serve
 
-    return serve()
-
-
-def _told(found: Any) -> dict[str, Any]:
-    state = found.state
-    with found.prefect() as api:
-        answers = api.is_healthy()
-    return {
-        "running": True,
-        "answers": answers,
-        "ui_url": state.ui_url,
-        "api_url": state.api_url,
-        "version": state.version,
-        "keeper_pid": state.keeper.pid,
-        "started_at": state.started_at,
-        "foreign_server": state.foreign_server,
-        "warnings": list(state.warnings),
-    }
+    serve()
 
 
-def _show(told: dict[str, Any], *, as_json: bool) -> int:
-    if as_json:
-        print_json(told)
-        return 0
-    from mcp_entry.render import out, show_pairs
+def _relay(*words: str, json: bool) -> int:
+    from mcp_entry.stack import relay
 
-    for warning in told["warnings"]:
-        say(f"warning: {warning}")
-    shown = ("ui_url", "api_url", "version", "keeper_pid", "started_at")
-    show_pairs(out(), [("state", "running" if told["answers"] else "starting"), *((name, told[name]) for name in shown)])
-    return 0
+    return relay(service().settings, *words, *(["--json"] if json else []))

@@ -317,7 +317,10 @@ def _responses_items(turn: Turn) -> list[dict[str, Any]]:
         )
     for call in turn.calls:
         item = {"type": "function_call", "id": new_id("fc_"), "call_id": call.id or new_id("call_"), "name": call.name}
-        items.append({**item, "arguments": arguments(turn, call), "status": "completed"})
+        given = arguments(turn, call)
+        items.append(
+            {**item, "arguments": given if isinstance(given, str) else json.dumps(given), "status": "completed"}
+        )
     return items
 
 
@@ -327,8 +330,8 @@ def _responses_whole(turn: Turn, request: Request) -> dict[str, Any]:
     usage: dict[str, Any] = {"input_tokens": sent, "output_tokens": made, "total_tokens": sent + made}
     usage["input_tokens_details"] = {"cached_tokens": given.get("cached", 0)}
     head = {"id": new_id("resp_"), "object": "response", "created_at": 1, "model": turn.model or request.model}
-    status = "incomplete" if turn.fault == "length" else "completed"
-    details = {"reason": "max_output_tokens"} if turn.fault == "length" else None
+    reason = {"length": "max_output_tokens", "refusal": "content_filter"}.get(turn.fault or "")
+    status, details = ("incomplete", {"reason": reason}) if reason else ("completed", None)
     return {**head, "status": status, "incomplete_details": details, "output": _responses_items(turn), "usage": usage}
 
 

@@ -138,7 +138,7 @@ class _Place:
                 yield entry(name, found)
 
     def replace(self, data: bytes, mode: int | None) -> None:
-        """Write aside in the same folder and rename: a hard link or a racing link is replaced, never written through."""
+        """Write aside in the same folder and rename: a hard link or a racing link is never written through."""
         aside = f".{self.name[:200]}.{os.getpid()}.part"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC
         try:

@@ -50,7 +50,9 @@ def run(arguments: Arguments, tree: Tree) -> ToolAnswer:
     try:
         data = file.encoded(edited.text)
     except UnicodeEncodeError as error:
-        raise ToolProblem(f"{arguments.path!r} is {file.encoding}, which has no {error.object[error.start]!r}") from error
+        raise ToolProblem(
+            f"{arguments.path!r} is {file.encoding}, which has no {error.object[error.start]!r}"
+        ) from error
     if data == content.data:
         raise ToolProblem("nothing would change: this tool keeps the file's line endings; convert them by run_bash")
     tree.write(arguments.path, data)
@@ -118,7 +120,9 @@ def _not_found(text: str, arguments: Arguments) -> str:
     first = next((line.strip() for line in old_text.splitlines() if line.strip()), "")
     lines = [number for number, line in enumerate(text.splitlines(), 1) if first and first in line]
     if lines:
-        return f"{answer} Its first line {first[:200]!r} is at {_places(lines)}, but what follows differs: read it again"
+        return (
+            f"{answer} Its first line {first[:200]!r} is at {_places(lines)}, but what follows differs: read it again"
+        )
     return f"{answer} Not even its first line {first[:200]!r} is there: read the file again"
 
 

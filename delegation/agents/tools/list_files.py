@@ -54,7 +54,7 @@ def _line(entry: Entry) -> str:
 
 
 def _below(path: str, pattern: str, tree: Tree) -> ToolAnswer:
-    fitting = pathspec.PathSpec.from_lines("gitwildmatch", [pattern.removeprefix("./")])
+    fitting = pathspec.GitIgnoreSpec.from_lines([pattern.removeprefix("./")])
     start = tree.real_path(path)
     found, looked_at = list[str](), 0
     for name in _files(start, tree):

@@ -47,12 +47,8 @@ class Folder:
 
 def entry(name: str, found: os.stat_result) -> Entry:
     """The entry for one stat result (taken without following links)."""
-    kinds: tuple[tuple[bool, EntryKind], ...] = (
-        (stat.S_ISREG(found.st_mode), "file"),
-        (stat.S_ISDIR(found.st_mode), "folder"),
-        (stat.S_ISLNK(found.st_mode), "link"),
-    )
-    return Entry(name, next((kind for holds, kind in kinds if holds), "other"), found.st_size)
+    kinds: dict[int, EntryKind] = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+    return Entry(name, kinds.get(stat.S_IFMT(found.st_mode), "other"), found.st_size)
 
 
 def read_regular(descriptor: int, path: str, limit: int) -> bytes:

@@ -57,7 +57,9 @@ def run(arguments: Arguments, tree: Tree) -> ToolAnswer:
 def _lines(data: bytes) -> _Lines:
     file = decoded(data)
     text = safe(file.text)
-    note = "" if file.encoding == "utf-8" and not file.mark else f" ({file.encoding}{', with BOM' if file.mark else ''})"
+    note = (
+        "" if file.encoding == "utf-8" and not file.mark else f" ({file.encoding}{', with BOM' if file.mark else ''})"
+    )
     if "\r\n" in text:
         note += " (CRLF line endings)" if text.count("\r\n") == text.count("\n") else " (mixed line endings)"
     lines = text.split("\n")
@@ -85,7 +87,12 @@ def _whole(path: str, lines: _Lines) -> ToolAnswer:
         "search_files ...]"
     )
     text = "\n".join(
-        [f"[lines 1-{head} and {last + 1}-{lines.total} of {lines.total}]{lines.note}", *lines.shown[:head], gap, *lines.shown[last:]]
+        [
+            f"[lines 1-{head} and {last + 1}-{lines.total} of {lines.total}]{lines.note}",
+            *lines.shown[:head],
+            gap,
+            *lines.shown[last:],
+        ]
     )
     return ToolAnswer(text, about=f"read_file {path!r} lines 1-{head} and {last + 1}-{lines.total} of {lines.total}")
 

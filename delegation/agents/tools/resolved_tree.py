@@ -74,7 +74,10 @@ class ResolvedTree:
         raise missing(path, self._name(near), os.listdir(near))  # noqa: PTH208  # names only
 
     def _resolve(self, path: str) -> Path:
-        place = self.root.joinpath(*self._asked.parts(path)).resolve()
+        try:
+            place = self.root.joinpath(*self._asked.parts(path)).resolve()
+        except (OSError, RuntimeError) as error:  # RuntimeError: a circle of links, before Python 3.13
+            raise ToolProblem(f"{path!r} goes through a symbolic link that leads nowhere") from error
         if not place.is_relative_to(self.root):
             raise outside(path, self.root)
         return place

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pydantic import Field
 
 from delegation.agents.tools.answer import ToolAnswer
-from delegation.agents.tools.text import head_and_tail, plain
-from delegation.process import Finished
+from delegation.agents.tools.text import head_and_tail
+from delegation.process import Captured, Finished
 from delegation.values import Value
 
 Shell = Callable[[str, float], Finished]
@@ -20,6 +20,7 @@ DESCRIPTION = (
 MAX_TIMEOUT_SECONDS = 1800
 _STDOUT_CHARACTERS = 12_000
 _STDERR_CHARACTERS = 4_000
+_MARKER_CHARACTERS = 100
 _ADVICE = "The output is gone: run it again narrower, with grep, head, tail, or into a file"
 
 
@@ -35,11 +36,12 @@ class Arguments(Value):
 def run(arguments: Arguments, shell: Shell, timeout_seconds: float) -> ToolAnswer:
     """What the command printed. A failing command is an answer, not an error of the tool."""
     finished = shell(arguments.command, timeout_seconds)
-    parts = [head_and_tail(plain(finished.stdout.text), _STDOUT_CHARACTERS, _ADVICE).rstrip("\n")]
+    parts = [_shown(finished.stdout, _STDOUT_CHARACTERS)]
     if finished.stderr.text.strip():
-        errors = head_and_tail(plain(finished.stderr.text), _STDERR_CHARACTERS, _ADVICE).rstrip("\n")
-        parts.append(f"[standard error]\n{errors}")
-    if finished.killed_processes and not finished.timed_out:
+        parts.append(f"[standard error]\n{_shown(finished.stderr, _STDERR_CHARACTERS)}")
+    if finished.signal_name:
+        parts.append(f"[ended by {finished.signal_name}]")
+    if finished.killed_processes and finished.exit_code is not None:
         parts.append(f"[background processes left: {finished.killed_processes}, ended]")
     parts.append(_ending(finished, timeout_seconds))
     return ToolAnswer(
@@ -50,11 +52,20 @@ def run(arguments: Arguments, shell: Shell, timeout_seconds: float) -> ToolAnswe
     )
 
 
+def _shown(captured: Captured, limit: int) -> str:
+    """Both ends of what was printed. What was already cut while it ran only gets the advice."""
+    if captured.truncated and len(captured.text) <= limit + _MARKER_CHARACTERS:
+        return f"{captured.text.rstrip()}\n[{_ADVICE}]"
+    return head_and_tail(captured.text, limit, _ADVICE).rstrip("\n")
+
+
 def _ending(finished: Finished, timeout_seconds: float) -> str:
     if finished.cancelled:
         return "[no exit code: cancelled]"
     if finished.timed_out:
         return f"[no exit code: stopped after {timeout_seconds:g} s with everything it had started]"
-    if finished.exit_code is None or finished.signal:
-        return f"[no exit code: killed by signal {finished.signal}]"
+    if finished.exit_code is None:
+        return (
+            f"[no exit code: stopped because {'the disk was almost full' if finished.disk_full else 'it was killed'}]"
+        )
     return f"[exit code: {finished.exit_code}]"

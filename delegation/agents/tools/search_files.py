@@ -9,13 +9,14 @@ from pydantic import Field
 
 from delegation.agents.tools.answer import ToolAnswer, ToolProblem
 from delegation.agents.tools.run_bash import Shell
-from delegation.agents.tools.text import plain
 from delegation.agents.tools.tree import Tree
+from delegation.process import Limit
 from delegation.process import run as run_process
 from delegation.values import Value
 
 DESCRIPTION = (
-    "Search file contents for a regular expression. Gives 'path:line:text', at most 200 lines. Ignored files are skipped."
+    "Search file contents for a regular expression. Gives 'path:line:text', at most 200 lines. "
+    "Ignored files are skipped."
 )
 _LINES = 200
 _CHARACTERS = 20_000
@@ -47,7 +48,7 @@ def run(arguments: Arguments, tree: Tree, shell: Shell | None) -> ToolAnswer:
 
 
 def _by_ripgrep(arguments: Arguments, place: str, tree: Tree, shell: Shell) -> str | None:
-    """The lines, or None where the shell has no ripgrep. It runs inside the shell's walls: it cannot read beyond them."""
+    """The lines, or None where the shell has no ripgrep. It runs inside the shell's walls."""
     only = f"--glob={shlex.quote(arguments.glob)} " if arguments.glob else ""
     folder = shlex.quote(str(tree.root / tree.start))
     finished = shell(
@@ -60,7 +61,7 @@ def _by_ripgrep(arguments: Arguments, place: str, tree: Tree, shell: Shell) -> s
     if finished.timed_out:
         raise ToolProblem(f"the search took longer than {_SECONDS:.0f} s: give a deeper path or a glob")
     if finished.stderr.text.strip() and not finished.stdout.text.strip():
-        raise ToolProblem(f"the search failed: {plain(finished.stderr.text).strip()[:1000]}")
+        raise ToolProblem(f"the search failed: {finished.stderr.text.strip()[:1000]}")
     return finished.stdout.text
 
 
@@ -72,17 +73,18 @@ def _by_our_own(arguments: Arguments, place: str, tree: Tree) -> str:
         cwd=tree.root / tree.start,
         env={"PYTHONIOENCODING": "utf-8"},
         timeout_seconds=_SECONDS,
+        stdout_limit=Limit(head=2 * _CHARACTERS, tail=0),
         stdin=json.dumps(asked).encode("utf-8"),
     )
     if finished.timed_out:
         raise ToolProblem(f"the search took longer than {_SECONDS:.0f} s: give a simpler expression or a deeper path")
     if finished.exit_code != 0:
-        raise ToolProblem(f"the search failed: {plain(finished.stderr.text).strip()[-1000:]}")
+        raise ToolProblem(f"the search failed: {finished.stderr.text.strip()[-1000:]}")
     return finished.stdout.text
 
 
 def _bounded(found: str) -> str:
-    lines = [line.removeprefix("./") for line in plain(found).rstrip("\n").split("\n")]
+    lines = [line.removeprefix("./") for line in found.rstrip("\n").split("\n")]
     shown, used = list[str](), 0
     for line in lines[:_LINES]:
         used += len(line) + 1

@@ -1,7 +1,6 @@
 """Text out of bytes and back: encodings that survive the round trip, and cuts that keep both ends."""
 
 import codecs
-import re
 from dataclasses import dataclass
 
 from charset_normalizer import from_bytes
@@ -13,9 +12,6 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[@-Z\\-_]|[ -/]+[0-~])")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 
 
 @dataclass(frozen=True)
@@ -56,17 +52,11 @@ def _guessed(data: bytes) -> Decoded:
 
 def safe(text: str) -> str:
     """The text without lone surrogates and NUL: what every endpoint takes as JSON."""
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{SYMBOL FOR NULL}")
-
-
-def plain(text: str) -> str:
-    """What a terminal would have left on screen: no escape codes, only the last state of a rewritten line."""
-    text = _ESCAPES.sub("", safe(text)).replace("\r\n", "\n")
-    return _CONTROLS.sub("", _OVERWRITTEN.sub("", text))
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\\0")
 
 
 def head_and_tail(text: str, limit: int, note: str) -> str:
-    """At most `limit` characters of the text plus one line that says how many are left out in the middle, and `note`."""
+    """At most `limit` characters of the text, and in the middle how many are left out, with the note."""
     if len(text) <= limit:
         return text
     half = limit // 2

@@ -1,6 +1,6 @@
 """The tools of one delegation: bound to one working tree, one shell, and the tools its agent may use."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,8 @@ def _received(use: ToolUse) -> str:
 
 def _required(kind: type[Value]) -> str:
     parts = [
-        f"{name}{'' if field.is_required() else '?'}: {_type_name(field.annotation)}" for name, field in kind.model_fields.items()
+        f"{name}{'' if field.is_required() else '?'}: {_type_name(field.annotation)}"
+        for name, field in kind.model_fields.items()
     ]
     return f"Required: a JSON object {{{', '.join(parts)}}} ('?' may be left out)."
 
@@ -150,5 +151,3 @@ def _property(value: dict[str, Any]) -> dict[str, Any]:
     kept = {key: item for key, item in value.items() if key not in ("title", "default", "anyOf")}
     plain_kind = next((option for option in value.get("anyOf", []) if option.get("type") != "null"), {})
     return {**plain_kind, **kept}
-
-

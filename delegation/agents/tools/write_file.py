@@ -24,7 +24,9 @@ def run(arguments: Arguments, tree: Tree) -> ToolAnswer:
     """Write the file. Raises ToolProblem when it is too large, not encodable, or no place for a file."""
     data = _encoded(arguments.content)
     if len(data) > MAX_BYTES:
-        raise ToolProblem(f"the content has {len(data):,} bytes, more than {MAX_BYTES:,}: write it in parts by run_bash")
+        raise ToolProblem(
+            f"the content has {len(data):,} bytes, more than {MAX_BYTES:,}: write it in parts by run_bash"
+        )
     before = _before(arguments.path, tree)
     if before == data:
         return ToolAnswer(f"{arguments.path!r} already has exactly this content: nothing was changed")

@@ -1,0 +1,199 @@
+"""Admission: a card becomes a request with everything resolved, or is refused with a reason and nothing is left."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from delegation.agents.lookup import find_agent
+from delegation.card import Card, Lane
+from delegation.checkout.git import git, resolve_commit, top_level
+from delegation.errors import UsageError, WorkFailed
+from delegation.ids import is_id, new_id
+from delegation.models import lanes
+from delegation.models.catalogue import Catalogue, require_key
+from delegation.models.endpoints import default_output_tokens
+from delegation.models.entry import Entry
+from delegation.request import Agent, DelegationRequest, Endpoint, Limits
+from delegation.secrets import keep
+from delegation.settings import Settings
+from delegation.workdirs import check_workdir
+
+CODING_AGENTS = ("coder", "webdev", "backend", "devops", "frontend", "fullstack", "security")
+_MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
+_MAX_TASK_BYTES = 16 * 1024 * 1024
+
+
+def admit(
+    card: Card,
+    settings: Settings,
+    *,
+    tool: str,
+    parent_id: str | None = None,
+    id: str | None = None,  # noqa: A002
+    catalogue: Catalogue | None = None,
+) -> DelegationRequest:
+    """The request for a card. Writes one thing only, and last: the key's secret file.
+
+    Raises UsageError (exit 2) that names the thing and the remedy: folder missing or forbidden, task empty, agent,
+    model or base unknown, key variable unset, model of another lane than the work.
+    """
+    if id is not None and not is_id(id):
+        raise UsageError(f"{id!r} is not an id of a delegation")
+    _check_words(card)
+    place = _place_of(card, settings)
+    base_commit, dirty = _base_of(card, place)
+    lane = _lane_of(card, place, settings)
+    agent = find_agent(card.agent, place.folder, settings.global_agents_dir)
+    models = catalogue or Catalogue(settings)
+    entry = _entry_for(card, agent, lane, models, settings)
+    chain = models.chain_entries(entry, lane)
+    limits, bounded = _limits(card, entry.endpoint, settings)
+    return DelegationRequest(
+        id=id or new_id("dg"),
+        card=card,
+        repo=str(place.top),
+        workdir=place.workdir,
+        is_git=place.is_git,
+        base_commit=base_commit,
+        agent=agent,
+        endpoint=_with_kept_key(entry, settings),
+        chain=tuple(_with_kept_key(target, settings) for target in chain),
+        limits=limits,
+        confinement=card.confinement or settings.confinement,
+        network=_network(card, entry.endpoint, settings),
+        search_path=settings.environ.get("PATH"),
+        task_in_record=False,
+        tool=tool,
+        parent_id=parent_id,
+        warnings=(*settings.warnings, *entry.warnings, *bounded, *dirty),
+        created_at=datetime.now(UTC),
+    )
+
+
+@dataclass(frozen=True)
+class _Place:
+    top: Path
+    folder: Path
+    is_git: bool
+
+    @property
+    def workdir(self) -> str:
+        return self.folder.relative_to(self.top).as_posix()
+
+
+def _check_words(card: Card) -> None:
+    if not card.task.strip():
+        raise UsageError("the task is empty: say what is to be done")
+    if len(card.task.encode("utf-8", "replace")) > _MAX_TASK_BYTES:
+        raise UsageError(
+            f"the task is longer than {_MAX_TASK_BYTES // 1024**2} MiB: put the material into the repository"
+        )
+    for name, command in (("verify", card.verify), ("setup", card.setup)):
+        if command is not None and (not command.strip() or "\0" in command):
+            raise UsageError(f"{name} is empty or holds a NUL character: give a shell command, or leave {name} out")
+    if card.wants and card.verify is None:
+        raise UsageError("wants names tests, but there is no verify command to run them: give verify")
+    if card.timeout_seconds and card.timeout_seconds > _MAX_TIMEOUT_SECONDS:
+        raise UsageError(f"timeout_seconds={card.timeout_seconds}: at most {_MAX_TIMEOUT_SECONDS} (seven days)")
+
+
+def _place_of(card: Card, settings: Settings) -> _Place:
+    if not card.repo.strip() or "\0" in card.repo:
+        raise UsageError("repo is empty: give the path of a git repository or folder")
+    path = settings.path(card.repo)
+    check_workdir(path, settings)
+    folder = _folder(path)
+    try:
+        top = top_level(folder)
+    except WorkFailed as error:
+        raise UsageError(str(error)) from error
+    if top is None:
+        return _Place(folder, folder, is_git=False)
+    top = top.resolve()
+    check_workdir(top, settings)
+    return _Place(top, folder if folder.is_relative_to(top) else top, is_git=True)
+
+
+def _folder(path: Path) -> Path:
+    try:
+        folder = path.resolve()
+        if folder.is_dir():
+            return folder
+        said = "is a file, not a folder" if folder.exists() else "does not exist"
+    except (OSError, ValueError) as error:
+        said = f"cannot be opened ({getattr(error, 'strerror', None) or 'not a path'})"
+    raise UsageError(f"repo {str(path)[:500]!r} {said}: give the path of a git repository or folder")
+
+
+def _base_of(card: Card, place: _Place) -> tuple[str | None, tuple[str, ...]]:
+    if not place.is_git:
+        if card.base != "HEAD":
+            raise UsageError(
+                f"base {card.base!r}: {str(place.top)!r} is not a git repository and has no commits; leave base out"
+            )
+        return None, ()
+    if not card.base or card.base.startswith("-") or "\0" in card.base:
+        raise UsageError(f"base {card.base!r} is not the name of a branch, tag or commit")
+    try:
+        return resolve_commit(place.top, card.base), _uncommitted(card, place)
+    except WorkFailed as error:
+        raise UsageError(str(error)) from error
+
+
+def _uncommitted(card: Card, place: _Place) -> tuple[str, ...]:
+    if card.include_dirty:
+        return ()
+    status = git("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", cwd=place.top, check=False)
+    count = len([entry for entry in status.split("\0") if entry])
+    if not count:
+        return ()
+    files = "1 uncommitted change" if count == 1 else f"{count} uncommitted changes"
+    return (f"{files} of {place.top} is not part of the work: commit, or ask for include_dirty (--include-dirty)",)
+
+
+def _lane_of(card: Card, place: _Place, settings: Settings) -> Lane | None:
+    demanded = lanes.lane_of_repository(place.top, settings)
+    if demanded is None:
+        return card.lane
+    if card.lane not in (None, demanded):
+        raise UsageError(f"{str(place.top)!r} is marked local, so lane {card.lane!r} is refused: leave lane out")
+    return demanded
+
+
+def _entry_for(card: Card, agent: Agent, lane: Lane | None, models: Catalogue, settings: Settings) -> Entry:
+    name = card.model
+    if name is None and settings.coding_model and agent.name in CODING_AGENTS:
+        name = settings.coding_model
+    if name is None:
+        name = models.default_alias(lane)
+    entry = models.entry(name)
+    lanes.check_lane(lane, entry)
+    require_key(entry)
+    return entry
+
+
+def _limits(card: Card, endpoint: Endpoint, settings: Settings) -> tuple[Limits, tuple[str, ...]]:
+    automatic = settings.max_turns_local if endpoint.lane == "local" else settings.max_turns_cloud
+    by_setting = settings.max_tokens if "max_tokens" in settings.model_fields_set else None
+    wanted = card.max_tokens or by_setting or default_output_tokens(endpoint.alias)
+    most = min(endpoint.max_output_tokens, endpoint.context_tokens or endpoint.max_output_tokens)
+    bounded = card.max_tokens is not None and card.max_tokens > most
+    limits = Limits(
+        max_turns=min(card.max_turns or automatic, settings.max_turns_cap),
+        timeout_seconds=card.timeout_seconds or settings.timeout_seconds,
+        max_tokens=min(wanted, most),
+        budget_usd=card.budget_usd,
+    )
+    return limits, (f"max_tokens {card.max_tokens} is more than {endpoint.alias} gives: {most}",) if bounded else ()
+
+
+def _network(card: Card, endpoint: Endpoint, settings: Settings) -> bool:
+    if card.network is not None:
+        return card.network
+    return settings.network and endpoint.lane != "local"
+
+
+def _with_kept_key(entry: Entry, settings: Settings) -> Endpoint:
+    if entry.key is None or not entry.key.value:
+        return entry.endpoint.model_copy(update={"key_ref": None})
+    return entry.endpoint.model_copy(update={"key_ref": keep(settings.home, entry.key.value)})

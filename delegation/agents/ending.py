@@ -1,0 +1,63 @@
+"""The result of a run from its state, and back from the log of one that is over."""
+
+from dataclasses import asdict
+
+from delegation.agents.results import AgentResult
+from delegation.agents.resume import State
+from delegation.agents.stops import Finished, Stop
+from delegation.card import Expects
+from delegation.chat.messages import Text
+from delegation.receipt import Cost, Usage
+
+
+def result_of(state: State, stop: Stop, expects: Expects, *, resumed: bool) -> AgentResult:
+    """How a run ended, with what it came to."""
+    spending = state.spending
+    return AgentResult(
+        stop_reason=stop.reason,
+        failure=stop.failure,
+        answer=stop.text if expects == "answer" else None,
+        claim=stop.text if expects == "change" else None,
+        **asdict(state.counts),
+        usage=spending.usage,
+        cost=spending.cost,
+        costs=spending.costs,
+        response_model=state.response_model,
+        nudge_reply=stop.nudge_reply if isinstance(stop, Finished) else None,
+        last_text=_last_text(state),
+        elapsed_seconds=state.elapsed_seconds,
+        resumed=resumed,
+        warnings=tuple(state.warnings),
+    )
+
+
+def _last_text(state: State) -> str | None:
+    texts = (
+        "".join(block.text for block in message.blocks if isinstance(block, Text)).strip()
+        for message in reversed(state.messages)
+        if message.role == "assistant"
+    )
+    return next((text for text in texts if text), None)
+
+
+def recorded_end(state: State) -> AgentResult | None:
+    """The result of a run that the model finished by itself, None for one that may go on."""
+    end = state.end
+    if end is None or end["stop_reason"] not in ("submitted", "answered"):
+        return None
+    return AgentResult(
+        stop_reason=end["stop_reason"],
+        failure=None,
+        answer=end["answer"],
+        claim=end["claim"],
+        **{name: end[name] for name in asdict(state.counts)},
+        usage=Usage(**end["usage"]),
+        cost=Cost(**end["cost"]),
+        costs=tuple(Cost(**cost) for cost in end["costs"]),
+        response_model=end["response_model"],
+        nudge_reply=end["nudge_reply"],
+        last_text=end["last_text"],
+        elapsed_seconds=end["elapsed_seconds"],
+        resumed=True,
+        warnings=tuple(end["warnings"]),
+    )

@@ -1,0 +1,126 @@
+"""The log of a run: one JSON object a line, on disk before the next thing happens, readable after any crash."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from delegation.agents.tools.text import safe
+from delegation.errors import WorkFailed
+
+EventType = Literal["header", "request", "reply", "intent", "result", "note", "dropped", "turn", "resume", "end"]
+Event = Mapping[str, Any]
+_SHORTEST_SECRET = 6
+_MASK = "[secret removed]"
+
+
+class Trajectory:
+    """Appends events to one file and reads them back. Every event has `seq`, `time` (UTC) and `type`; what else:
+
+    header   schema, agent, agent_source, model, alias, task, expects, system, tools, max_turns, tree
+    request  turn, estimated_tokens
+    reply    turn, message, stop, usage, cost, response_model, elapsed_seconds
+    intent   turn, id, name                      (before the call; its arguments are in the reply)
+    result   turn, id, text, is_error, ...       (after it; the text is stored here and nowhere else)
+    note     turn, reason, text                  (what we said to the model)
+    dropped  turn, ids, turns                    (results taken out of the conversation to save room)
+    turn     turn, tool_calls, last_tool, elapsed_seconds, tree
+    resume   turn, tree_changed
+    end      stop_reason, failure_kind, failure_message, answer, claim, ...
+
+    Values of `secrets` never reach the file. Raises WorkFailed("storage") when it cannot be written.
+    """
+
+    SCHEMA = 1
+
+    def __init__(self, path: Path, secrets: Sequence[str] = ()) -> None:
+        self.path = path
+        self._secrets = sorted((secret for secret in secrets if len(secret) >= _SHORTEST_SECRET), key=len, reverse=True)
+        self._next: int | None = None
+
+    def events(self) -> tuple[Event, ...]:
+        """All whole events so far; a line torn by a crash is left out. Empty where there is no file yet."""
+        try:
+            lines = self.path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise WorkFailed("storage", f"cannot read {str(self.path)!r}: {error.strerror}") from error
+        return tuple(event for line in lines if (event := _event(line)) is not None)
+
+    def append(self, kind: EventType, **facts: object) -> Event:
+        """Write one event; it is on disk when this returns."""
+        event = {"seq": self._sequence(), "time": datetime.now(UTC).isoformat(), "type": kind, **facts}
+        line = json.dumps(self._clean(event), ensure_ascii=False, allow_nan=False, default=str) + "\n"
+        try:
+            self._write(line.encode("utf-8"))
+        except OSError as error:
+            self._next = None
+            raise WorkFailed("storage", f"cannot write {str(self.path)!r}: {error.strerror}") from error
+        return event
+
+    def _sequence(self) -> int:
+        if self._next is None:
+            self._next = max((int(event["seq"]) for event in self.events()), default=0) + 1
+        self._next += 1
+        return self._next - 1
+
+    def _write(self, line: bytes) -> None:
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
+        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            if size and _last_byte(file.fileno(), size) != b"\n":
+                line = b"\n" + line
+            while line:
+                line = line[os.write(file.fileno(), line) :]
+            os.fsync(file.fileno())
+        if not size:
+            _sync_folder(self.path.parent)
+
+    def _clean(self, value: object) -> object:
+        """The value with secrets masked and characters that are not text replaced."""
+        match value:
+            case str():
+                return self._masked(safe(value))
+            case Mapping():
+                return {
+                    self._masked(safe(str(key))): self._clean(item)
+                    for key, item in cast(Mapping[Any, Any], value).items()
+                }
+            case list() | tuple():
+                return [self._clean(item) for item in cast(Sequence[object], value)]
+            case float() if value != value or value in (float("inf"), float("-inf")):
+                return None
+            case _:
+                return value
+
+    def _masked(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, _MASK)
+        return text
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and {"seq", "type"} <= event.keys() else None
+
+
+def _last_byte(descriptor: int, size: int) -> bytes:
+    os.lseek(descriptor, size - 1, os.SEEK_SET)
+    return os.read(descriptor, 1)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new file's name durable too, where the system can."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

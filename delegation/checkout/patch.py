@@ -1,0 +1,138 @@
+"""The patch: everything an agent changed since the snapshot, proven to give exactly that on the base."""
+
+import hashlib
+from pathlib import Path
+
+from pydantic import Field
+
+from delegation.checkout.apply import Applied, apply_in, apply_patch
+from delegation.checkout.desk import Desk
+from delegation.checkout.difference import (
+    ABSENT,
+    GITLINK,
+    Change,
+    changes_between,
+    copied_index,
+    line_counts,
+    listed,
+    scratch_index,
+    shown,
+    write_patch,
+)
+from delegation.checkout.git import locate
+from delegation.checkout.leftovers import ignored_outputs
+from delegation.checkout.publish import commit_at, publish_commit, ref_of
+from delegation.checkout.remarks import Found, remarks_on
+from delegation.checkout.state import record_state
+from delegation.checkout.submodules import changed_submodules
+from delegation.checkout.worktree import Worktree, seeded_names
+from delegation.errors import WorkFailed
+from delegation.values import Value
+
+__all__ = ["Applied", "Patch", "apply_in", "apply_patch", "collect", "ignored_by_agent"]
+
+
+class Patch(Value):
+    """A change as one file on disk. `tree` is what the patch gives on `base_commit`, tried before it is named."""
+
+    path: str
+    files: int
+    insertions: int
+    deletions: int
+    sha256: str
+    base_commit: str
+    tree: str
+    branch: str | None
+    snapshot_ref: str | None
+    names: tuple[str, ...] = Field(default=(), description="The changed files, where not UTF-8 with escapes.")
+    ignored_outputs: tuple[str, ...] = Field(default=(), description="Ignored files the agent made: not in the patch.")
+    warnings: tuple[str, ...] = ()
+
+
+def collect(worktree: Worktree, *, out: Path, message: str) -> Patch | None:
+    """Write the patch of everything that changed since the snapshot, and import it as branch and ref.
+
+    None when nothing changed; no file is written then. Nothing in the agent's git is asked or believed. Raises
+    WorkFailed('checkout') when the tree is gone, when all that changed lies inside a submodule, or when the patch does
+    not give the agent's tree; the tree stays.
+    """
+    desk = worktree.desk
+    with copied_index(desk) as working:
+        state = record_state(working, seeded_names(worktree))
+    inside = _changed_submodules(worktree, state.tree)
+    found = changes_between(desk, worktree.snapshot_tree, state.tree)
+    changes = [change for change in found if not _leads_nowhere(desk, change)]
+    target, mixed = _target(desk, worktree, state.tree if changes == found else None, changes)
+    if not changes or target == desk.word("rev-parse", f"{worktree.base_commit}^{{tree}}"):
+        if inside:
+            raise WorkFailed("checkout", f"all changes lie inside submodules, in no patch: {listed(tuple(inside))}")
+        worktree.ledger.change(worktree.name, captured_tree=state.tree)
+        return None
+    outputs = ignored_outputs(desk, seeded_names(worktree))
+    remarks = remarks_on(Found(Path(worktree.repo), desk, state, changes, mixed, tuple(inside), outputs))
+    patch = _written(desk, worktree, target, out, message)
+    worktree.ledger.change(worktree.name, captured_tree=state.tree)
+    more = {"ignored_outputs": tuple(map(shown, outputs.names)), "warnings": (*patch.warnings, *remarks)}
+    return patch.model_copy(update=more)
+
+
+def ignored_by_agent(worktree: Worktree) -> tuple[str, ...]:
+    """Names of ignored files made since the snapshot, at most fifty; needed where there is no patch too."""
+    return tuple(map(shown, ignored_outputs(worktree.desk, seeded_names(worktree)).names))
+
+
+def _changed_submodules(worktree: Worktree, tree: str) -> dict[bytes, str]:
+    source = locate(Path(worktree.repo))
+    return changed_submodules(worktree.desk, source, tree) if source else {}
+
+
+def _leads_nowhere(desk: Desk, change: Change) -> bool:
+    """A submodule moved to a commit that only the agent has: such a link would break every checkout."""
+    return change.mode == GITLINK and desk.ask("cat-file", "-e", f"{change.id.decode()}^{{commit}}").exit_code != 0
+
+
+def _written(desk: Desk, worktree: Worktree, target: str, out: Path, message: str) -> Patch:
+    base = worktree.base_commit
+    write_patch(desk, base, target, out)
+    commit = _commit(desk, worktree, target, message)
+    published = publish_commit(desk, Path(worktree.repo), worktree.delegation_id, commit, base)
+    counts = line_counts(desk, base, target)
+    return Patch(
+        path=str(out),
+        files=len(counts),
+        insertions=sum(int(added) for added, _, _ in counts if added != b"-"),
+        deletions=sum(int(deleted) for _, deleted, _ in counts if deleted != b"-"),
+        sha256=hashlib.sha256(out.read_bytes()).hexdigest(),
+        base_commit=base,
+        tree=target,
+        branch=published.branch,
+        snapshot_ref=published.ref,
+        names=tuple(shown(path) for _, _, path in counts),
+        warnings=published.warnings,
+    )
+
+
+def _commit(desk: Desk, worktree: Worktree, target: str, message: str) -> str:
+    """Collecting twice gives one commit: the earlier one is taken where it has this tree on this base."""
+    there = commit_at(Path(worktree.repo), ref_of(worktree.delegation_id, "patch"))
+    if there and desk.word("log", "-1", "--no-show-signature", "--format=%T%P", there) == target + worktree.base_commit:
+        return there
+    return desk.commit(target, worktree.base_commit, message)
+
+
+def _target(desk: Desk, worktree: Worktree, final: str | None, changes: list[Change]) -> tuple[str, tuple[bytes, ...]]:
+    """The tree the patch must give on the base (the base with the agent's changes, without what setup left), and the
+    files that both changed. It is the final tree where setup left nothing and all changes can be in a patch."""
+    if final and worktree.snapshot_tree == desk.word("rev-parse", f"{worktree.base_commit}^{{tree}}"):
+        return final, ()
+    by_setup = {change.path for change in changes_between(desk, worktree.base_commit, worktree.snapshot_tree)}
+    with scratch_index(desk, worktree.base_commit) as overlaid:
+        lines = b"".join(map(_overlay, sorted(changes, key=lambda change: change.mode)))
+        overlaid.output("update-index", "--add", "--replace", "-z", "--index-info", stdin=lines)
+        target = overlaid.word("write-tree")
+    return target, tuple(sorted(change.path for change in changes if change.path in by_setup))
+
+
+def _overlay(change: Change) -> bytes:
+    mode = b"0" if change.mode == ABSENT else change.mode
+    return b"%s %s\t%s\0" % (mode, change.id, change.path)

@@ -1,0 +1,139 @@
+"""Keeping what a tree holds and no patch has: changed files, ignored files an agent made, commits of its own."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from delegation.checkout.desk import Desk, make_git_dir, object_stores
+from delegation.checkout.difference import copied_index, scratch_index
+from delegation.checkout.git import Location, git_bytes, locate
+from delegation.checkout.ledger import Entry, Ledger
+from delegation.checkout.leftovers import ignored_outputs
+from delegation.checkout.publish import import_commit, ref_of, set_ref
+from delegation.checkout.state import files_on_disk, record_state
+from delegation.checkout.submodules import changed_submodules
+from delegation.errors import NotFoundError, WorkFailed
+
+_MOST_HISTORIES = 20
+
+
+def unsaved_work(entry: Entry) -> str | None:
+    """What a tree holds that neither its base nor a stored patch has; None when nothing.
+
+    Only the user's own eyes can judge files changed after the patch was taken, so a tree like that is not removed
+    without being asked for. Raises WorkFailed('checkout') where git cannot tell.
+    """
+    desk = _desk(entry)
+    if entry.state == "making" or not desk.tree.is_dir() or entry.removed or entry.isolation == "in_place":
+        return None
+    tree = _tree_now(desk, _seeded(entry))
+    if tree in (entry.captured_tree, entry.snapshot_tree):
+        return None
+    return "files changed after the last patch was taken" if entry.captured_tree else "changed files, and no patch"
+
+
+def save_work(ledger: Ledger, entry: Entry) -> Entry:
+    """Put all that nothing else holds under refs of ours; gives the entry that names them. Raises WorkFailed."""
+    desk = _desk(entry)
+    if entry.state == "making" or entry.removed or entry.isolation == "in_place" or not desk.tree.is_dir():
+        return entry
+    repo = Path(entry.repo)
+    refs = dict.fromkeys(entry.saved_refs)
+    for name, commit, exclude in _unsaved_commits(desk, entry):
+        import_commit(desk, repo, commit, exclude)
+        set_ref(repo, ref_of(entry.name, name), commit)
+        refs[ref_of(entry.name, name)] = None
+    return ledger.change(entry.name, saved_refs=tuple(refs)) if refs else entry
+
+
+def restored_into(entry: Entry, to: Path) -> tuple[str, ...]:
+    """Check out the saved files (not the histories) into a new folder."""
+    files = ref_of(entry.name, "files")
+    repo = Path(entry.repo)
+    source = locate(repo)
+    if files not in entry.saved_refs or source is None:
+        kept = ", ".join(entry.saved_refs) or "nothing"
+        raise NotFoundError(f"no files were saved of the tree {entry.name!r}; kept are: {kept}")
+    to.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="delegate-restore-") as folder:
+        desk = make_git_dir(Path(folder) / "git", to, source)
+        desk.output("read-tree", git_bytes("rev-parse", files, cwd=repo).decode().strip())
+        desk.output("checkout-index", "--all", "--force")
+    return entry.saved_refs
+
+
+def _unsaved_commits(desk: Desk, entry: Entry) -> Iterator[tuple[str, str, str | None]]:
+    """Name, commit and what is known already, of everything worth a ref."""
+    tree = _tree_now(desk, _seeded(entry))
+    ignored = ignored_outputs(desk, _seeded(entry)).names
+    source = locate(Path(entry.repo))
+    submodules = changed_submodules(desk, source, tree) if source else {}
+    if tree not in (entry.captured_tree, entry.snapshot_tree) or ignored or submodules:
+        whole = _with_files(desk, tree, ignored, submodules)
+        yield "files", desk.commit(whole, entry.base_commit, f"What lay in {entry.root}"), entry.base_commit
+    yield from _own_history(desk, entry)
+
+
+def _seeded(entry: Entry) -> frozenset[bytes]:
+    return frozenset(bytes.fromhex(name) for name in entry.seeded)
+
+
+def _tree_now(desk: Desk, seeded: frozenset[bytes]) -> str:
+    with copied_index(desk) as working:
+        return record_state(working, seeded).tree
+
+
+def _with_files(desk: Desk, tree: str, names: tuple[bytes, ...], submodules: dict[bytes, str]) -> str:
+    """The tree with ignored files in it, and with the files of changed submodules instead of their links."""
+    with scratch_index(desk, tree) as whole:
+        for path, content in submodules.items():
+            whole.output("update-index", "--force-remove", "-z", "--stdin", stdin=path + b"\0")
+            whole.output("read-tree", f"--prefix={os.fsdecode(path)}/", content)
+        if names:
+            stdin = b"".join(name + b"\0" for name in names)
+            whole.output("update-index", "--add", "--replace", "-z", "--stdin", stdin=stdin)
+        return whole.word("write-tree")
+
+
+def _own_history(desk: Desk, entry: Entry) -> Iterator[tuple[str, str, str | None]]:
+    """Commits of the agent's (branches, stashes, a detached HEAD). Its refs are read as text and its objects through a
+    git directory of ours: nothing the agent configured is ever run."""
+    git_dir = Path(entry.place) / "git"
+    source = locate(Path(entry.repo))
+    if not git_dir.is_dir() or source is None:
+        return
+    tips = _tips(git_dir)[:_MOST_HISTORIES]
+    known = (desk.ask("cat-file", "-e", f"{commit}^{{commit}}").exit_code == 0 for commit in tips)
+    unknown = [commit for commit, is_known in zip(tips, known, strict=True) if not is_known]
+    theirs = _reading(desk, git_dir, source) if unknown else desk
+    for number, commit in enumerate(unknown):
+        if theirs.ask("rev-list", "--objects", "--quiet", commit).exit_code != 0:
+            continue  # broken: nothing could be brought back from it
+        pack = theirs.output(
+            "pack-objects", "--revs", "--stdout", "--quiet", stdin=f"{commit}\n^{entry.base_commit}\n".encode()
+        )
+        desk.output("unpack-objects", "-q", stdin=pack)
+        yield f"history-{number}", commit, entry.base_commit
+
+
+def _reading(desk: Desk, git_dir: Path, source: Location) -> Desk:
+    folder = Path(tempfile.mkdtemp(dir=desk.git_dir))
+    reading = make_git_dir(folder / "git", desk.tree, source)
+    alternates = reading.git_dir / "objects" / "info" / "alternates"
+    stores = [git_dir / "objects", *object_stores(source.objects)]
+    alternates.write_bytes(b"".join(os.fsencode(store) + b"\n" for store in stores))
+    return reading
+
+
+def _tips(git_dir: Path) -> list[str]:
+    loose = [git_dir / "HEAD", *(git_dir / "refs" / os.fsdecode(name) for name in files_on_disk(git_dir / "refs", b""))]
+    ids = [path.read_bytes().strip().decode("ascii", "replace") for path in loose if path.is_file()]
+    return list(dict.fromkeys(text for text in ids if len(text) in (40, 64) and set(text) <= set("0123456789abcdef")))
+
+
+def _desk(entry: Entry) -> Desk:
+    desk = Path(entry.place) / "desk"
+    if entry.state == "ready" and Path(entry.root).is_dir() and not (desk / "index").is_file() and not entry.removed:
+        raise WorkFailed("checkout", f"the files at {entry.root!r} cannot be judged: {str(desk)!r} is gone")
+    return Desk(desk, Path(entry.root), desk / "index")

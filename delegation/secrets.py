@@ -1,0 +1,70 @@
+"""Key values on disk: one file of mode 600 per value, named by its hash, so that requests carry only a reference."""
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from delegation.errors import StackError, WorkFailed
+from delegation.files import publish
+from delegation.home import Home
+
+_REFERENCE = re.compile(r"secret:([0-9a-f]{32})")
+
+
+def keep(home: Home, value: str) -> str:
+    """Store a value and return `secret:<hash>`; the same value always gives the same reference.
+
+    Raises StackError naming the folder when it cannot be written.
+    """
+    name = hashlib.sha256(value.encode()).hexdigest()[:32]
+    path = home.make(home.secrets) / name
+    if _content(path) != value:
+        try:
+            publish(path, value)
+        except OSError as error:
+            raise StackError(
+                f"cannot write to {str(home.secrets)!r} ({error.strerror}): free space or set DELEGATE_HOME"
+            ) from error
+    return f"secret:{name}"
+
+
+def value_of(home: Home, reference: str, environ: Mapping[str, str] | None = None) -> str:
+    """The value behind `secret:<hash>` or `env:NAME` (of the given environment).
+
+    Raises WorkFailed('auth') when it is gone, with the advice to submit again.
+    """
+    if reference.startswith("env:"):
+        name = reference.removeprefix("env:")
+        if value := (environ or {}).get(name):
+            return value
+        raise WorkFailed("auth", f"{name} is not set where this runs: set it there, then submit again")
+    match = _REFERENCE.fullmatch(reference)
+    value = _content(home.secrets / match[1]) if match else None
+    if value is None:
+        raise WorkFailed(
+            "auth", f"the key behind {reference!r} is no longer kept: submit again from where the key is set"
+        )
+    return value
+
+
+def forget_others(home: Home, references: Collection[str]) -> int:
+    """Remove every kept value that none of the references names; returns how many. Files of others are left alone."""
+    wanted = {match[1] for reference in references if (match := _REFERENCE.fullmatch(reference))}
+    stored = [path for path in _files(home.secrets) if _REFERENCE.fullmatch(f"secret:{path.name}")]
+    unused = [path for path in stored if path.name not in wanted]
+    for path in unused:
+        path.unlink(missing_ok=True)
+    return len(unused)
+
+
+def _content(path: Path) -> str | None:
+    """The text of a plain file of ours; a link in its place is not followed."""
+    try:
+        return None if path.is_symlink() else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []

@@ -1,0 +1,215 @@
+"""Last step: the receipt, on disk before anything else hears of it; then the worktree goes, unless it is needed."""
+
+import contextlib
+from datetime import UTC, datetime
+from pathlib import Path
+
+from delegation.checkout import worktree as trees
+from delegation.checkout.patch import Patch
+from delegation.checkout.worktree import Worktree
+from delegation.errors import WorkFailed
+from delegation.files import text_or_none
+from delegation.outcome import flags_of, outcome_of
+from delegation.receipt import Attempt, Cost, PatchSummary, Receipt, Timings, Verification
+from delegation.records import Entry, Progress
+from delegation.records.report import size_of
+from delegation.records.store import title_of
+from delegation.request import DelegationRequest
+from delegation.stack_state import live_state
+from delegation.steps.collect import collect
+from delegation.steps.place import home, record_folder, records
+from delegation.work import Work
+
+_FINISHED = ("verified", "refuted", "unverified", "no_change", "answered")
+
+
+def record(
+    request: DelegationRequest,
+    patch: Patch | None,
+    verification: Verification | None,
+    failure: WorkFailed | None,
+    *,
+    cancelled: bool = False,
+) -> Receipt:
+    """Publish the receipt of a delegation, whatever became of it."""
+    entry, work = records().entry(request.id), work_of(request.id)
+    now = datetime.now(UTC)
+    outcome = outcome_of(
+        expects=request.card.expects,
+        failed=failure is not None,
+        cancelled=cancelled,
+        has_patch=patch is not None,
+        verification=verification,
+    )
+    submitted = work is not None and work.stop_reason == "submitted"
+    receipt = Receipt(
+        id=request.id,
+        outcome=outcome,
+        failure_kind=failure.kind if failure else None,
+        failure_message=str(failure) if failure else None,
+        flags=flags_of(outcome=outcome, has_patch=patch is not None, submitted=submitted, verification=verification),
+        expects=request.card.expects,
+        agent=request.agent.name,
+        agent_source=request.agent.source,
+        model_requested=request.card.model,
+        bucket=request.endpoint.bucket,
+        lane=request.endpoint.lane,
+        repo=request.repo,
+        base_commit=patch.base_commit if patch and request.is_git else request.base_commit,
+        max_turns=request.limits.max_turns,
+        patch=_patch_summary(patch),
+        branch=patch.branch if patch else None,
+        worktree=_worktree_left(request, outcome),
+        verification=verification,
+        warnings=_warnings(request, patch, work),
+        timings=_timings(entry, work, verification, now),
+        transcript_path=_transcript_path(request.id),
+        flow_run_id=entry.flow_run_id,
+        ui_url=_ui_url(entry),
+        parent_id=request.parent_id,
+        number=entry.number,
+        created_at=request.created_at,
+        ended_at=now,
+        model_used=None,
+        cost=Cost(amount_usd=None, kind="unknown"),
+    ).model_copy(update=_of_work(request, work))
+    records().write_receipt(receipt)
+    records().write_status(request.id, Progress(step="done", detail=headline_of(receipt)))
+    if outcome in _FINISHED:
+        _remove_worktree(request)
+    return receipt
+
+
+def record_cancelled(request: DelegationRequest) -> Receipt:
+    """The receipt of a delegation that was cancelled; what the agent had done by then is collected."""
+    return record(request, _collected(request), None, None, cancelled=True)
+
+
+def record_lost(request: DelegationRequest, reason: str) -> Receipt:
+    """The receipt of a delegation whose process died and cannot be taken up again."""
+    return record(request, _collected(request), None, WorkFailed("lost", reason))
+
+
+def work_of(delegation_id: str) -> Work | None:
+    text = text_or_none(record_folder(delegation_id) / "work.json")
+    return Work.model_validate_json(text) if text else None
+
+
+def worktree_of(delegation_id: str) -> Worktree | None:
+    """The tree that the delegation worked in, as far as the record knows one."""
+    text = text_or_none(record_folder(delegation_id) / "worktree.json")
+    return Worktree.model_validate_json(text) if text else None
+
+
+def headline_of(receipt: Receipt) -> str:
+    """One line for a list or a state's message."""
+    if receipt.failure_kind:
+        return f"{receipt.outcome}, {receipt.failure_kind}: {receipt.failure_message}"
+    if receipt.patch:
+        return f"{receipt.outcome}: {size_of(receipt.patch)}"
+    return receipt.outcome
+
+
+def run_name_of(request: DelegationRequest) -> str:
+    """What a person sees in the list of runs."""
+    return f"{title_of(request.card.task)} · {request.id}"
+
+
+def tags_of(request: DelegationRequest) -> tuple[str, ...]:
+    """Tags of the flow run: repository, model, bucket and id."""
+    return (
+        f"repo:{Path(request.repo).name}",
+        f"model:{request.endpoint.alias}",
+        f"bucket:{request.endpoint.bucket}",
+        request.id,
+    )
+
+
+def _collected(request: DelegationRequest) -> Patch | None:
+    worktree = worktree_of(request.id)
+    if worktree is None or not Path(worktree.root).exists():
+        return None
+    with contextlib.suppress(WorkFailed):  # the tree stays where it is, and the receipt names it
+        return collect(request, worktree)
+    return None
+
+
+def _of_work(request: DelegationRequest, work: Work | None) -> dict[str, object]:
+    """The worker's own account; everything is null where it never began."""
+    if work is None:
+        return {}
+    attempt = Attempt(
+        alias=request.endpoint.alias,
+        model=request.endpoint.model,
+        bucket=request.endpoint.bucket,
+        started_at=work.started_at,
+        ended_at=work.ended_at,
+        turns=work.turns,
+        failure_kind=work.failure_kind,
+        message=work.failure_message,
+        usage=work.usage,
+        cost=work.cost,
+    )
+    return {
+        "model_used": request.endpoint.alias,
+        "response_model": work.response_model,
+        "answer": work.answer,
+        "claim": work.claim,
+        "turns": work.turns,
+        "tool_calls": work.tool_calls,
+        "stop_reason": work.stop_reason,
+        "usage": work.usage,
+        "cost": work.cost,
+        "endpoints": work.endpoints,
+        "confined_by": work.confined_by,
+        "attempts": (attempt,),
+    }
+
+
+def _patch_summary(patch: Patch | None) -> PatchSummary | None:
+    if patch is None:
+        return None
+    return PatchSummary(
+        path=patch.path, files=patch.files, insertions=patch.insertions, deletions=patch.deletions, sha256=patch.sha256
+    )
+
+
+def _warnings(request: DelegationRequest, patch: Patch | None, work: Work | None) -> tuple[str, ...]:
+    worktree = worktree_of(request.id)
+    of_steps = [*request.warnings, *(worktree.warnings if worktree else ()), *(work.warnings if work else ())]
+    return tuple(dict.fromkeys([*of_steps, *(patch.warnings if patch else ())]))
+
+
+def _timings(entry: Entry, work: Work | None, verification: Verification | None, now: datetime) -> Timings:
+    runs = [run.seconds for run in (verification.base, verification.candidate) if run] if verification else []
+    return Timings(
+        queued_seconds=(work.started_at - entry.created_at).total_seconds() if work else None,
+        agent_seconds=work.seconds if work else None,
+        verify_seconds=sum(runs) if runs else None,
+        total_seconds=(now - entry.created_at).total_seconds(),
+    )
+
+
+def _transcript_path(delegation_id: str) -> str | None:
+    path = record_folder(delegation_id) / "trajectory.jsonl"
+    return str(path) if path.exists() else None
+
+
+def _ui_url(entry: Entry) -> str | None:
+    state = live_state(home())
+    return f"{state.ui_url}/runs/flow-run/{entry.flow_run_id}" if state and entry.flow_run_id else None
+
+
+def _worktree_left(request: DelegationRequest, outcome: str) -> str | None:
+    worktree = worktree_of(request.id)
+    if worktree is None or (outcome in _FINISHED and worktree.isolation != "in_place"):
+        return None
+    return worktree.root if Path(worktree.root).exists() else None
+
+
+def _remove_worktree(request: DelegationRequest) -> None:
+    """A tree whose removal fails is left to the ledger's sweep: the receipt is out already."""
+    worktree = worktree_of(request.id)
+    if worktree is not None and worktree.isolation != "in_place":
+        with contextlib.suppress(WorkFailed, OSError):
+            trees.remove(worktree)

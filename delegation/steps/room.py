@@ -1,0 +1,69 @@
+"""The room an agent works in: its tree, a private home and temp, and the walls around every command that runs there."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from delegation.checkout.worktree import Worktree, agent_git_environment, git_places
+from delegation.confinement import Confiner, Walls, agent_walls, find_confiner
+from delegation.home import Home
+from delegation.process import Finished, Limit, child_environment, make_private_folders, run, shell
+from delegation.request import DelegationRequest
+from delegation.settings import load_settings
+
+_STDOUT = Limit(head=6_000, tail=6_000)
+_STDERR = Limit(head=2_000, tail=2_000)
+
+
+@dataclass(frozen=True)
+class Room:
+    """Made by `room_of`. `confiner` is None where nothing confines."""
+
+    cwd: Path
+    env: Mapping[str, str]
+    walls: Walls
+    confiner: Confiner | None
+
+    @property
+    def confined_by(self) -> str | None:
+        return self.confiner.name if self.confiner else None
+
+    def shell(self, command: str, timeout_seconds: float, cancelled: threading.Event | None = None) -> Finished:
+        """Run one line of shell behind the walls; nothing it started is left. Raises WorkFailed."""
+        return run(
+            shell(command),
+            cwd=self.cwd,
+            env=self.env,
+            timeout_seconds=timeout_seconds,
+            confiner=self.confiner,
+            walls=self.walls,
+            stdout_limit=_STDOUT,
+            stderr_limit=_STDERR,
+            cancelled=cancelled,
+        )
+
+
+def room_of(request: DelegationRequest, worktree: Worktree, home: Home) -> Room:
+    """The room around a worktree. Raises WorkFailed('confinement') where walls are required and cannot be put up."""
+    private_home, temp = Path(worktree.place) / "home", Path(worktree.place) / "temp"
+    make_private_folders(private_home, temp)
+    env = child_environment(
+        home=private_home, temp=temp, extra=agent_git_environment(worktree), source=callers_environment(request)
+    )
+    walls = agent_walls(
+        tree=Path(worktree.root),
+        temp=temp,
+        home=private_home,
+        git=git_places(worktree),
+        network=request.network,
+        our_home=home.root,
+        env=env,
+    )
+    return Room(cwd=Path(worktree.workdir), env=env, walls=walls, confiner=find_confiner(request.confinement))
+
+
+def callers_environment(request: DelegationRequest) -> dict[str, str]:
+    """This process's environment with the caller's PATH: the stack may have been started from another project."""
+    own = dict(load_settings().environ)
+    return own if request.search_path is None else {**own, "PATH": request.search_path}

@@ -1,0 +1,187 @@
+"""What a patch does to the things that judge it: tests, their configuration, and files that hijack an interpreter."""
+
+import re
+import shlex
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+Kind = Literal["added", "edited", "deleted"]
+
+_TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testdata", "__snapshots__"})
+_TEST_FILE = re.compile(
+    r"test_.*\.py|.*_test\.(?:py|go|rb|exs|cc|cpp|c)|.*\.(?:test|spec)\.[cm]?[jt]sx?|.*Tests?\.(?:java|kt|cs)|.*_spec\.rb"
+)
+_CONFIGURATION = re.compile(
+    r"\.?pytest\.(?:ini|toml)|tox\.(?:ini|toml)|noxfile\.py|\.coveragerc|(?:GNU)?[Mm]akefile|.*\.mk|[Jj]ustfile|Taskfile\.ya?ml"
+    r"|(?:jest|vitest|karma|ava|babel|playwright)\.config\..*|\.mocharc.*|\.jestrc.*|\.npmrc|nextest\.toml"
+)
+_HIJACKERS = frozenset({"conftest", "sitecustomize", "usercustomize", "pytest", "_pytest", "py", "pluggy", "iniconfig"})
+_PARTLY = frozenset({"pyproject.toml", "setup.cfg", "package.json"})
+_HEADER = b"diff --git "
+
+
+@dataclass(frozen=True)
+class Change:
+    """One file section of a patch. A rename is one section that deletes `old_path` and adds `path`."""
+
+    path: str
+    old_path: str
+    kind: Kind
+    section: bytes
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (self.path,) if self.path == self.old_path else (self.old_path, self.path)
+
+
+@dataclass(frozen=True)
+class Edits:
+    """The changes of a patch that the second judgement leaves out."""
+
+    withheld: tuple[Change, ...]
+    partial: tuple[str, ...]  # files of which only the tables that steer tests go back to the base
+    new_tests: tuple[Change, ...]
+    kept: tuple[Change, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted({path for change in self.withheld for path in change.paths}))
+
+    def patch(self, *, with_new_tests: bool) -> bytes:
+        """The patch without what is withheld; empty when nothing is left of it."""
+        return b"".join(change.section for change in (*self.kept, *(self.new_tests if with_new_tests else ())))
+
+
+def changes_of(patch: bytes) -> tuple[Change, ...]:
+    """The file sections of a git patch. Raises ValueError for a section whose paths cannot be read."""
+    starts = [match.start() for match in re.finditer(rb"^diff --git ", patch, re.MULTILINE)]
+    return tuple(_change(patch[start:end]) for start, end in zip(starts, [*starts[1:], len(patch)], strict=True))
+
+
+def edits_of(changes: Iterable[Change], *, judges: frozenset[str], workdir: str = ".") -> Edits:
+    """Sort a patch's changes. `judges` are files known to judge: those the base's run named, and the command's scripts.
+
+    A new test file is legitimate. An edited or deleted one, any configuration of tests, and any file that would be
+    imported in the place of the runner or the standard library is withheld.
+    """
+    withheld: list[Change] = []
+    kept: list[Change] = []
+    new_tests: list[Change] = []
+    partial: list[str] = []
+    folders = _import_folders(judges, workdir)
+    for change in changes:
+        if PurePosixPath(change.path).name in _PARTLY and change.path == change.old_path:
+            partial.append(change.path)
+            kept.append(change)
+        elif any(_judges(path, change, judges, folders) for path in change.paths):
+            withheld.append(change)
+        elif _runs_with_tests(PurePosixPath(change.path)):
+            new_tests.append(change)
+        else:
+            kept.append(change)
+    return Edits(tuple(withheld), tuple(partial), tuple(new_tests), tuple(kept))
+
+
+def scripts_of(command: str, workdir: str) -> frozenset[str]:
+    """Words of a command that may be files: `python check.py`, `./test.sh`, `pytest tests/test_a.py::test_x`."""
+    try:
+        words = shlex.split(command, comments=False)
+    except ValueError:
+        words = command.split()
+    parts = [part for word in words for part in re.split(r"[;&|()=]+", word)]
+    files = (part.split("::")[0] for part in parts if part and not part.startswith(("-", "/")))
+    return frozenset(PurePosixPath(workdir, file).as_posix() for file in files if "." in file)
+
+
+def _judges(path: str, change: Change, judges: frozenset[str], folders: frozenset[str]) -> bool:
+    place = PurePosixPath(path)
+    if _hijacks(place, change, folders) or _CONFIGURATION.fullmatch(place.name) or ".cargo" in place.parts:
+        return True
+    if path in judges:
+        return True
+    is_test = bool(_TEST_FILE.fullmatch(place.name)) or _is_in_test_folder(place)
+    return is_test and (change.kind != "added" or len(change.paths) > 1)
+
+
+def _runs_with_tests(place: PurePosixPath) -> bool:
+    """A new file that a runner loads by itself beside the old tests, and that could so change what they see."""
+    return bool(_TEST_FILE.fullmatch(place.name)) or (place.name == "__init__.py" and _is_in_test_folder(place))
+
+
+def _is_in_test_folder(place: PurePosixPath) -> bool:
+    return bool(_TEST_FOLDERS & set(place.parts[:-1]))
+
+
+def _hijacks(place: PurePosixPath, change: Change, folders: frozenset[str]) -> bool:
+    """Whether Python would import this file in the place of something that decides over tests."""
+    if place.suffix == ".pth" or place.name in ("conftest.py", "sitecustomize.py", "usercustomize.py"):
+        return True
+    for depth, part in enumerate(place.parts):
+        name = part.split(".")[0] if depth == len(place.parts) - 1 else part
+        is_module = place.suffix in (".py", ".pyc", ".so", ".pyd")
+        folder = PurePosixPath(*place.parts[:depth]).as_posix()
+        if is_module and folder in folders and (name in _HIJACKERS or (change.kind == "added" and _is_stdlib(name))):
+            return True
+    return False
+
+
+def _is_stdlib(name: str) -> bool:
+    return name in sys.stdlib_module_names and name not in ("test", "this", "antigravity", "__main__")
+
+
+def _import_folders(judges: Iterable[str], workdir: str) -> frozenset[str]:
+    """Folders that stand on sys.path in usual runs: the root, the workdir, source roots and the tests' own folders."""
+    roots = {".", PurePosixPath(workdir).as_posix()}
+    return frozenset(
+        {*roots, *(PurePosixPath(root, name).as_posix() for root in roots for name in ("src", "lib", "tests", "test"))}
+        | {PurePosixPath(path).parent.as_posix() for path in judges}
+    )
+
+
+def _change(section: bytes) -> Change:
+    head = section.split(b"\n@@ ", 1)[0].split(b"\nGIT binary patch", 1)[0].split(b"\n")
+    fields = {key: line[len(key) :] for line in head[1:] for key in _KEYS if line.startswith(key)}
+    if b"rename from " in fields:
+        old, new = _unquoted(fields[b"rename from "]), _unquoted(fields[b"rename to "])
+        return Change(new, old, "edited", section)
+    if b"copy to " in fields:
+        new = _unquoted(fields[b"copy to "])
+        return Change(new, new, "added", section)
+    path = _header_path(head[0][len(_HEADER) :])
+    kind: Kind = "added" if b"new file mode " in fields else "deleted" if b"deleted file mode " in fields else "edited"
+    return Change(path, path, kind, section)
+
+
+_KEYS = (b"rename from ", b"rename to ", b"copy to ", b"new file mode ", b"deleted file mode ")
+
+
+def _header_path(names: bytes) -> str:
+    """`a/P b/P` names one path twice; in quotes when it has odd characters."""
+    if names.startswith(b'"'):
+        first = re.match(rb'"((?:[^"\\]|\\.)*)"', names)
+        if first is None:
+            raise ValueError(f"unreadable patch header {names!r}")
+        return _unquoted(first[0]).removeprefix("a/")
+    half = names[: len(names) // 2]
+    if names != half + b" b" + half[1:]:
+        raise ValueError(f"unreadable patch header {names!r}")
+    return _text(half).removeprefix("a/")
+
+
+def _unquoted(name: bytes) -> str:
+    if not (name.startswith(b'"') and name.endswith(b'"')):
+        return _text(name)
+    return _text(re.sub(rb"\\([0-7]{3}|.)", _unescaped, name[1:-1]))  # git quotes as C does
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    named = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+    code = match[1]
+    return bytes([int(code, 8)]) if len(code) == 3 else named.get(code, code)
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")

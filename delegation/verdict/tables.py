@@ -1,0 +1,114 @@
+"""Give files that steer tests among other things their base tables back, and leave the rest as the agent wants it."""
+
+import configparser
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import cast
+
+_STEERING_TABLE = re.compile(
+    r"(?:tool[.:])?(?:pytest|coverage|tox|nox|hatch\.envs|pdm\.scripts|poe|taskipy)\b.*|testenv.*|aliases|nosetests"
+)
+_STEERING_KEYS = ("scripts", "jest", "mocha", "ava", "vitest", "c8", "nyc", "tap")
+
+
+def restored(name: str, base: str | None, candidate: str | None) -> str | None:
+    """The candidate's text with the base's test tables; None for no file. The same text when they did not differ."""
+    if base == candidate:
+        return candidate
+    if candidate is None:
+        return base
+    if name == "package.json":
+        return _restored_package(base or "{}", candidate)
+    reader = _toml_tables if name.endswith(".toml") else _ini_tables
+    return _restored_tables(base or "", candidate, reader)
+
+
+def _restored_package(base: str, candidate: str) -> str:
+    try:
+        before = cast(dict[str, object], json.loads(base))
+        after = cast(dict[str, object], json.loads(candidate))
+    except ValueError:
+        return base
+    if _steering(before) == _steering(after):
+        return candidate
+    rest = {key: value for key, value in after.items() if key not in _STEERING_KEYS}
+    return json.dumps(rest | _steering(before), indent=2) + "\n"
+
+
+def _steering(package: Mapping[str, object]) -> dict[str, object]:
+    return {key: package[key] for key in _STEERING_KEYS if key in package}
+
+
+def _restored_tables(base: str, candidate: str, read: Callable[[str], dict[str, object]]) -> str:
+    """Exchange whole sections of text; where that does not give exactly what is wanted, the base's file."""
+    try:
+        before, after = read(base), read(candidate)
+        if before == after:
+            return candidate
+        merged = "".join(
+            [*(text for name, text in _sections(candidate) if not _steers(name))]
+            + [_closed(text) for name, text in _sections(base) if _steers(name)]
+        )
+        return merged if read(merged) == before else base
+    except (ValueError, configparser.Error):
+        return base
+
+
+def _sections(text: str) -> list[tuple[str, str]]:
+    """Header name and text of each section, the part before the first header under an empty name."""
+    pieces = re.split(r"^(?=\[)", text, flags=re.MULTILINE)
+    return [(_header(piece), _closed(piece)) for piece in pieces if piece]
+
+
+def _header(piece: str) -> str:
+    match = re.match(r"\[+\s*([^\]\n]+?)\s*\]+", piece)
+    return match[1].replace('"', "").replace("'", "") if match else ""
+
+
+def _closed(text: str) -> str:
+    return text if text.endswith("\n") else f"{text}\n"
+
+
+def _steers(header: str) -> bool:
+    return _STEERING_TABLE.fullmatch(header) is not None
+
+
+def _toml_tables(text: str) -> dict[str, object]:
+    tool = cast(dict[str, object], tomllib.loads(text).get("tool", {}))
+    names = ("pytest", "coverage", "tox", "nox", "poe", "taskipy")
+    found = {name: tool[name] for name in names if name in tool}
+    for outer, inner in (("hatch", "envs"), ("pdm", "scripts")):
+        table = tool.get(outer)
+        if isinstance(table, dict) and inner in table:
+            found[f"{outer}.{inner}"] = cast(dict[str, object], table)[inner]
+    return found
+
+
+def _ini_tables(text: str) -> dict[str, object]:
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.read_string(text)
+    return {name: dict(parser[name]) for name in parser.sections() if _steers(name)}
+
+
+def restore_in(checkout: Path, base_texts: Mapping[str, str | None]) -> tuple[str, ...]:
+    """Restore the steering tables of these files of a checkout. Returns the files in which they had been changed."""
+    changed: list[str] = []
+    for path, base in base_texts.items():
+        place = checkout / path
+        candidate = read_or_none(place)
+        text = restored(place.name, base, candidate)
+        if text != candidate:
+            changed.append(path)
+            if text is not None and not place.is_symlink():
+                place.write_bytes(text.encode("utf-8", "surrogateescape"))
+    return tuple(changed)
+
+
+def read_or_none(path: Path) -> str | None:
+    """The text of a plain file (a link is never followed); None where there is none."""
+    if path.is_symlink() or not path.is_file():
+        return None
+    return path.read_bytes().decode("utf-8", "surrogateescape")

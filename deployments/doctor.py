@@ -1,0 +1,168 @@
+"""`doctor`: what is there, what is missing, and how to get it. It looks only, and contacts nothing but loopback."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from delegation.errors import DelegateError
+from delegation.settings import Settings, load_settings
+from delegation.stack_state import live_state
+from deployments.configuration import Configuration
+from deployments.kept import holder_of, is_free
+
+Verdict = Literal["ok", "missing", "optional"]
+_SECONDS = 20
+_OLDEST_GIT = (2, 31)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `optional` is missing too, but only narrows what can be done."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+    remedy: str | None = None
+
+
+def doctor(configuration: Configuration) -> tuple[int, dict[str, Any], str]:
+    """Exit code (2 when something needed is missing), JSON object, text."""
+    findings = list(_findings(configuration, load_settings()))
+    broken = [finding for finding in findings if finding.verdict == "missing"]
+    report = {"healthy": not broken, "findings": [asdict(finding) for finding in findings]}
+    return (2 if broken else 0), report, "\n".join(_line(finding) for finding in findings)
+
+
+def _findings(configuration: Configuration, settings: Settings) -> Iterator[Finding]:
+    yield Finding("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
+    yield _git()
+    yield _home(configuration)
+    yield _database(configuration)
+    yield _port(configuration)
+    yield _confinement()
+    yield from map(_program, _PROGRAMS)
+    yield from _models(settings)
+    yield _stack(configuration)
+
+
+@dataclass(frozen=True)
+class _Program:
+    name: str
+    used_for: str
+    remedy: str
+
+
+_PROGRAMS = (
+    _Program("rg", "faster search for agents", "install ripgrep"),
+    _Program("codex", "delegations to Codex", "npm install -g @openai/codex"),
+    _Program("gemini", "delegations to Gemini", "npm install -g @google/gemini-cli"),
+    _Program("claude", "Claude Code as a client or a harness", "npm install -g @anthropic-ai/claude-code"),
+)
+
+
+def _git() -> Finding:
+    text = _output("git", "--version")
+    if text is None:
+        return Finding("git", "missing", "no git on PATH", "install git 2.31 or newer")
+    version = tuple(int(part) for part in text.split()[2].split(".")[:2] if part.isdecimal())
+    if version < _OLDEST_GIT:
+        return Finding("git", "missing", f"{text} is too old", "install git 2.31 or newer")
+    return Finding("git", "ok", text)
+
+
+def _home(configuration: Configuration) -> Finding:
+    root = configuration.home.root
+    nearest = next(path for path in (root, *root.parents) if path.exists())
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return Finding(
+            "home", "missing", f"{str(nearest)!r} cannot be written", "set DELEGATE_HOME to a folder you may write"
+        )
+    return Finding("home", "ok", str(root))
+
+
+def _database(configuration: Configuration) -> Finding:
+    from deployments.postgres import NoEmbeddedDatabase, installation, major_version
+
+    if configuration.database_url:
+        return Finding("database", "ok", "your own, by DELEGATE_DATABASE_URL")
+    if configuration.database == "sqlite":
+        return Finding("database", "optional", "SQLite, by DELEGATE_DATABASE=sqlite", "unset it to run PostgreSQL")
+    try:
+        return Finding("database", "ok", f"embedded PostgreSQL {major_version(installation())}")
+    except (NoEmbeddedDatabase, OSError, subprocess.SubprocessError) as error:
+        return Finding("database", "optional", f"SQLite only ({error})", "set DELEGATE_DATABASE_URL to a PostgreSQL")
+
+
+def _port(configuration: Configuration) -> Finding:
+    port = configuration.server_port
+    if port is None or is_free(port) or live_state(configuration.home):
+        return Finding("port", "ok", f"{port}" if port else "chosen when the stack first starts")
+    taken = f"DELEGATE_SERVER_PORT={port} is taken by {holder_of(port)}"
+    return Finding("port", "missing", taken, "end that program, or choose another port")
+
+
+def _confinement() -> Finding:
+    from delegation.confinement import find_confiner
+
+    try:
+        confiner = find_confiner("auto")
+    except DelegateError as error:
+        return Finding("confinement", "optional", str(error), "install bubblewrap")
+    if confiner is None:
+        return Finding(
+            "confinement",
+            "optional",
+            "agents run unconfined: bubblewrap is missing or may not run",
+            "install bubblewrap",
+        )
+    return Finding("confinement", "ok", confiner.name)
+
+
+def _program(program: _Program) -> Finding:
+    path = shutil.which(program.name)
+    if path is None:
+        return Finding(program.name, "optional", f"not on PATH: no {program.used_for}", program.remedy)
+    return Finding(program.name, "ok", path)
+
+
+def _models(settings: Settings) -> Iterator[Finding]:
+    for alias, model in settings.catalogue.models.items():
+        variable = (model.key or "").removeprefix("env:") if (model.key or "").startswith("env:") else None
+        if variable and not settings.environ.get(variable):
+            yield Finding(f"model {alias}", "optional", f"its key {variable} is not set", f"set {variable}")
+        else:
+            yield Finding(f"model {alias}", "ok", model.base_url)
+    if not settings.catalogue.models:
+        yield _local_model(settings)
+
+
+def _local_model(settings: Settings) -> Finding:
+    if settings.local_url:
+        return Finding("model", "ok", f"DELEGATE_LOCAL_URL={settings.local_url}")
+    file = settings.home.config_file
+    return Finding(
+        "model", "optional", f"no catalogue in {str(file)!r} and no DELEGATE_LOCAL_URL", f"set it, or write {file}"
+    )
+
+
+def _stack(configuration: Configuration) -> Finding:
+    state = live_state(configuration.home)
+    return Finding("stack", "ok", state.ui_url) if state else Finding("stack", "optional", "not running", "delegate up")
+
+
+def _output(*argv: str) -> str | None:
+    try:
+        return subprocess.run(
+            argv, capture_output=True, text=True, encoding="utf-8", timeout=_SECONDS, check=True
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _line(finding: Finding) -> str:
+    mark = {"ok": "ok      ", "missing": "MISSING ", "optional": "-       "}[finding.verdict]
+    return f"{mark}{finding.name}: {finding.detail}" + (f" -> {finding.remedy}" if finding.remedy else "")

@@ -1,0 +1,143 @@
+"""The keeper: the one long-lived process, which owns all others and looks after stray flow runs.
+
+Started detached by `up` as `python -m deployments.keeper`. It ends on SIGTERM, having ended everything that it started;
+SIGHUP asks it to take new code as soon as no flow process runs.
+"""
+
+import fcntl
+import os
+import signal
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
+
+from delegation.errors import DelegateError, StackError
+from delegation.files import publish
+from deployments.configuration import configuration
+from deployments.leases import SlotKeeper
+from deployments.lost import write_lost_receipt
+from deployments.places import Places
+from deployments.processes import bound_folder, bound_log, reap_orphans
+from deployments.stack import Stack, ignore_signals
+from deployments.sweep import Sweeper
+from deployments.worker import worker_name
+
+ALREADY_KEPT = 3
+_TICK_SECONDS = 0.5
+_SWEEP_SECONDS = 15.0
+
+
+class _Ended(BaseException):
+    """Somebody asked the keeper to end."""
+
+
+class Keeper:
+    """Keeps one started stack until it is asked to end."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self._places = stack.places
+        rest = stack.connection.rest()
+        self._sweeper = Sweeper(rest, self._places, worker_name(self._places), _give_up(stack), _say)
+        self._slots = None if stack.connection.foreign else SlotKeeper(rest, self._places)
+        self._new_code_wanted = False
+
+    def run(self) -> NoReturn:
+        signal.signal(signal.SIGHUP, self._want_new_code)
+        next_sweep = time.monotonic()  # at once: what ran when the last stack ended is taken up again
+        while True:
+            for line in self._stack.keep():
+                _say(line)
+            if time.monotonic() >= next_sweep:
+                self._tidy()
+                next_sweep = time.monotonic() + _SWEEP_SECONDS
+            if self._new_code_wanted and not self._sweeper.busy():
+                self._take_new_code()
+            time.sleep(_TICK_SECONDS)
+
+    def _tidy(self) -> None:
+        for log in self._places.logs.glob("*.log"):
+            bound_log(log)
+        bound_folder(self._places.run_logs)
+        reap_orphans(child.pid for child in self._stack.children.values() if child.pid)
+        try:
+            self._sweeper.sweep(self._stack.children["worker"].pid)
+            for name in self._slots.correct() if self._slots else ():
+                _say(f"limit {name}: active slots set to its living leases")
+        except StackError as error:
+            _say(f"sweep: {error}")
+
+    def _want_new_code(self, *_: object) -> None:
+        self._new_code_wanted = True
+
+    def _take_new_code(self) -> None:
+        self._new_code_wanted = False
+        try:
+            self._stack.take_new_code(configuration())
+            _say("took the new code")
+        except DelegateError as error:
+            _say(f"could not take the new code: {error}")
+
+
+def main() -> int:
+    """Exit codes: 0 ended as asked, 2 could not start, ALREADY_KEPT another keeper has this home."""
+    here = configuration()
+    places = Places(here.home)
+    places.make()
+    if not _lock(places.stack / "keeper.lock"):
+        return ALREADY_KEPT
+    failure = places.stack / "failure"
+    failure.unlink(missing_ok=True)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    stack = Stack(here)
+    try:
+        stack.start()
+        Keeper(stack).run()
+    except _Ended:
+        return 0
+    except DelegateError as error:
+        _say(f"cannot start: {error}")
+        publish(failure, str(error))
+        return 2
+    finally:
+        ignore_signals()
+        stack.end()
+
+
+def _give_up(stack: Stack):
+    """Write the receipt of a lost run, in a process of its own."""
+
+    def give_up(parameters: dict[str, object], reason: str) -> None:
+        problem = write_lost_receipt(parameters, reason, configuration=stack.configuration)
+        if problem:
+            _say(f"no receipt for a lost run: {problem}")
+
+    return give_up
+
+
+def _lock(path: Path) -> bool:
+    """Held as long as this process lives, whatever ends it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return False
+    return True
+
+
+def _end(*_: object) -> NoReturn:
+    raise _Ended
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} keeper: {text}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Slots that nobody holds any more: a limit's active slots are brought back to its living leases.
+
+Leases lie on disk (`PREFECT_HOME/concurrency_leases`), since in memory a server's restart would leak every slot held.
+"""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from deployments.places import Places
+from deployments.rest import PrefectRest
+
+_PAGE = 200
+
+
+class SlotKeeper:
+    """Corrects a limit only when two looks in a row found the same difference: leases come and go all the time."""
+
+    def __init__(self, rest: PrefectRest, places: Places) -> None:
+        self._rest = rest
+        self._leases = places.prefect_home / "concurrency_leases"
+        self._suspected: dict[str, tuple[int, int]] = {}
+
+    def correct(self) -> list[str]:
+        """The names of the limits that were corrected."""
+        limits = [limit for limit in self._limits() if limit["name"].startswith("bucket:")]
+        living = living_slots(self._leases)
+        differing = {limit["name"]: (limit["active_slots"], living.get(limit["id"], 0)) for limit in limits}
+        differing = {name: (active, held) for name, (active, held) in differing.items() if active != held}
+        corrected = [name for name, found in differing.items() if self._suspected.get(name) == found]
+        for name in corrected:
+            self._rest.call("PATCH", f"/v2/concurrency_limits/{name}", {"active_slots": differing[name][1]})
+        self._suspected = differing
+        return corrected
+
+    def _limits(self) -> list[dict[str, Any]]:
+        return self._rest.call("POST", "/v2/concurrency_limits/filter", {"limit": _PAGE, "offset": 0})
+
+
+def living_slots(folder: Path) -> dict[str, int]:
+    """Limit id -> slots that leases in `folder` hold now."""
+    now, held = datetime.now(UTC), dict[str, int]()
+    for path in folder.glob("*.json"):
+        lease = _lease(path)
+        if lease and datetime.fromisoformat(lease["expiration"]) > now:
+            for limit in lease["resource_ids"]:
+                held[limit] = held.get(limit, 0) + int((lease.get("metadata") or {}).get("slots", 1))
+    return held
+
+
+def _lease(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and "expiration" in found and "resource_ids" in found else None

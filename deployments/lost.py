@@ -1,0 +1,46 @@
+"""Writes the receipt of a lost delegation: `python -m deployments.lost REASON`, its request on stdin.
+
+A process of its own, so that the keeper stays small and a record that cannot be read does not end it.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from deployments.configuration import Configuration
+from deployments.environment import python, stack_environment
+
+_SECONDS = 60
+
+
+def write_lost_receipt(parameters: Mapping[str, Any], reason: str, *, configuration: Configuration) -> str | None:
+    """What went wrong, or None when the receipt is written or the run was no delegation."""
+    request = parameters.get("request")
+    if not isinstance(request, dict):
+        return None
+    try:
+        done = subprocess.run(
+            python("-m", "deployments.lost", reason),
+            input=json.dumps(request).encode(),
+            env=stack_environment(configuration),
+            cwd=configuration.home.stack,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no receipt within {_SECONDS} s"
+    return done.stderr.decode(errors="replace").strip()[-500:] if done.returncode else None
+
+
+def main() -> None:
+    from delegation.request import DelegationRequest
+    from delegation.steps.record import record_lost
+
+    record_lost(DelegationRequest.model_validate_json(sys.stdin.read()), sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()

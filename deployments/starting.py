@@ -1,0 +1,140 @@
+"""`up`: one running stack afterwards, whoever else asks for one at the same moment."""
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+from delegation.errors import StackError
+from delegation.files import text_or_none
+from delegation.stack_state import StackState, live_state
+from deployments.configuration import Configuration
+from deployments.environment import keeper_environment, python
+from deployments.kept import Kept, server_port
+from deployments.places import Places
+from deployments.processes import bound_log, open_log
+
+START_SECONDS = 300.0
+ALREADY_KEPT = 3  # exit code of deployments.keeper
+_SLOW_SECONDS = 5.0
+_REFRESH_SECONDS = 60.0
+Say = Callable[[str], None]
+
+
+def start(configuration: Configuration, say: Say) -> StackState:
+    """The running stack, started if need be. Raises StackError when it cannot start, with the reason and the remedy."""
+    places = Places(configuration.home)
+    places.make()
+    with starting_lock(places):
+        state = live_state(configuration.home)
+        if state is None:
+            return _start_keeper(configuration, places, say)
+        return _brought_up_to_date(configuration, places, state, say)
+
+
+@contextlib.contextmanager
+def starting_lock(places: Places) -> Generator[None]:
+    """One `up` or `down` at a time for a home."""
+    descriptor = os.open(places.stack / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _start_keeper(configuration: Configuration, places: Places, say: Say) -> StackState:
+    if configuration.foreign is None:
+        server_port(Kept(places), configuration.server_port)  # a taken port is an error here, before anything starts
+    log = places.logs / "keeper.log"
+    bound_log(log)
+    with open_log(log) as stream:
+        keeper = subprocess.Popen(
+            python("-m", "deployments.keeper"),
+            env=keeper_environment(configuration),
+            cwd=places.stack,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+    return _wait(configuration, places, keeper, say)
+
+
+def _wait(configuration: Configuration, places: Places, keeper: subprocess.Popen[bytes], say: Say) -> StackState:
+    deadline = time.monotonic() + START_SECONDS
+    slow = _SlowPhases(say)
+    while time.monotonic() < deadline:
+        state = live_state(configuration.home)
+        if state is not None and state.keeper.pid == keeper.pid:
+            return state
+        if keeper.poll() is not None:
+            raise StackError(_why_it_ended(places, keeper.returncode))
+        slow.look(progress(places))
+        time.sleep(0.05)
+    os.kill(keeper.pid, signal.SIGTERM)
+    raise StackError(f"the stack did not start within {START_SECONDS:.0f} s: see {str(places.logs)!r}")
+
+
+def _why_it_ended(places: Places, code: int) -> str:
+    reason = text_or_none(places.stack / "failure")
+    if reason:
+        return reason
+    if code == ALREADY_KEPT:
+        return f"another keeper holds {str(places.stack / 'keeper.lock')!r}: `delegate down`, then try again"
+    last = (text_or_none(places.logs / "keeper.log") or "").strip().splitlines()[-3:]
+    return f"the keeper ended with code {code}: {' | '.join(last)} (see {str(places.logs / 'keeper.log')!r})"
+
+
+class _SlowPhases:
+    """Says who is slow, once for each part."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._phase: str | None = None
+        self._since = time.monotonic()
+        self._said: set[str] = set()
+
+    def look(self, report: dict[str, Any]) -> None:
+        phase = report.get("phase")
+        if phase != self._phase:
+            self._phase, self._since = phase, time.monotonic()
+        elif phase and phase not in self._said and time.monotonic() - self._since > _SLOW_SECONDS:
+            self._said.add(phase)
+            self._say(f"still waiting for: {phase} (over {_SLOW_SECONDS:.0f} s)")
+
+
+def _brought_up_to_date(configuration: Configuration, places: Places, state: StackState, say: Say) -> StackState:
+    """A running stack takes new code as soon as no delegation runs; other settings need `down` first."""
+    wanted = configuration.fingerprint()
+    if state.config_hash == wanted:
+        return state
+    say("the running stack has other code or settings: it takes the new code when no delegation runs")
+    os.kill(state.keeper.pid, signal.SIGHUP)
+    deadline = time.monotonic() + _REFRESH_SECONDS
+    while time.monotonic() < deadline:
+        now = live_state(configuration.home)
+        if now is None:
+            raise StackError(f"the stack ended while it took the new code: see {str(places.logs / 'keeper.log')!r}")
+        if now.config_hash != state.config_hash:
+            if now.config_hash != wanted:
+                say(
+                    "it was started with other settings (port, database or server): `delegate down`, then `delegate up`"
+                )
+            return now
+        time.sleep(0.1)
+    say("delegations are running: the stack takes the new code when they are done")
+    return state
+
+
+def progress(places: Places) -> dict[str, Any]:
+    """What the keeper last reported of itself."""
+    try:
+        return json.loads(text_or_none(places.progress) or "{}")
+    except ValueError:
+        return {}

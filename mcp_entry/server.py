@@ -1,0 +1,83 @@
+"""The MCP server: its instructions, its tools, and running it on a pair of streams."""
+
+from collections.abc import Callable
+from io import TextIOWrapper
+from typing import Any
+
+import anyio
+from mcp.server import MCPServer
+from mcp.server.stdio import stdio_server
+
+from mcp_entry.desk import Desk
+from mcp_entry.pending import Pending
+from mcp_entry.service import Service
+from mcp_entry.tools import backend, delegations, history
+
+INSTRUCTIONS = """\
+Hand a piece of coding work to another model. It works in a git worktree of its own; the change comes back as a patch
+that was judged by your own tests in a clean checkout, beside the same tests without the change.
+
+Delegate work that can be described in a few sentences and checked by a command: a failing test, a small feature with
+its tests, a mechanical change over many files. Keep work that needs this conversation, or a decision of the user.
+
+1. delegate_to_local_agent with a task, the repository as `workdir`, and `verify` (for example "pytest -q"). It waits
+for the end, or answers with an id and a `watch` command. Several at once: submit_delegations, then poll_delegations.
+2. Trust `outcome`, not `claim`. `verified`: the command accepted the change. `refuted`: read `judged` and the patch.
+3. apply_delegation puts an accepted change into the working tree, uncommitted, or refuses and changes nothing.
+
+Work goes on when you stop waiting, and when this server ends."""
+
+
+def build(
+    service: Callable[[], Service], pending: Pending | None = None, *, offered: tuple[str, ...] = ()
+) -> MCPServer[Any]:
+    """The server. `service` is asked at the first call that needs it; `offered` names tools or groups (none: all).
+
+    Listing the tools opens nothing, so it is answered before any stack runs.
+    """
+    desk = Desk(service, pending or Pending())
+    server = MCPServer[Any](
+        "delegate", title="Delegate", instructions=INSTRUCTIONS, version=_version(), log_level="WARNING"
+    )
+    for group in (delegations, history, backend):
+        for tool in group.tools(desk):
+            if not offered or tool.name in offered or group.GROUP in offered:
+                server.add_tool(
+                    tool.function, name=tool.name, title=tool.title, annotations=tool.annotations, meta=tool.meta
+                )
+    return server
+
+
+def run(reading: TextIOWrapper, writing: TextIOWrapper, pending: Pending) -> None:
+    """Serve on these streams until the first one ends."""
+    server = build(_service, pending, offered=_offered())
+
+    async def served() -> None:
+        async with stdio_server(anyio.wrap_file(reading), anyio.wrap_file(writing)) as (requests, answers):
+            lowlevel = server._lowlevel_server  # the SDK's own way to run on given streams
+            await lowlevel.run(requests, answers, lowlevel.create_initialization_options())
+
+    anyio.run(served)
+
+
+def _service() -> Service:
+    from delegation.settings import load_settings
+
+    return Service(load_settings())
+
+
+def _offered() -> tuple[str, ...]:
+    """The tools wanted by the settings. Settings that cannot be read are told by the first tool that needs them."""
+    from delegation.errors import DelegateError
+    from delegation.settings import load_settings
+
+    try:
+        return load_settings().toolsets
+    except DelegateError:
+        return ()
+
+
+def _version() -> str:
+    from mcp_entry.terminal.app import version_text
+
+    return version_text()

@@ -1,0 +1,132 @@
+"""From the words of `delegate run` to a card: flags over a card file, and the task from exactly one place."""
+
+import json
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from delegation.card import Card
+from delegation.errors import NotFoundError, UsageError
+from mcp_entry.cards import checked_card
+
+_TASK_BYTES = 16 * 1024 * 1024
+
+
+def _option(help_: str, *names: str) -> Parameter:
+    return Parameter(name=names or None, help=help_, negative="", show_default=False)
+
+
+@dataclass(frozen=True)
+class CardOptions:
+    """The flags of `delegate run`. None means: as in the card file, else the card's own default."""
+
+    repo: Annotated[str | None, _option("Repository or folder to work on; none means the current folder.")] = None
+    base: Annotated[str | None, _option("Branch, tag or commit to start from.")] = None
+    agent: Annotated[str | None, _option("Name of a Markdown agent.")] = None
+    model: Annotated[str | None, _option("Alias of a model; see `delegate models`.")] = None
+    verify: Annotated[str | None, _option("Shell command that judges the change.")] = None
+    setup: Annotated[str | None, _option("Shell command that prepares each checkout.")] = None
+    lane: Annotated[
+        Literal["local", "flat_plan", "metered", "subscription_cli"] | None,
+        _option("Where the work may go; local never leaves this machine or network."),
+    ] = None
+    expects: Annotated[Literal["change", "answer"] | None, _option("Whether a patch or a text is wanted.")] = None
+    accept: Annotated[
+        Literal["pass", "no_worse"] | None, _option("pass: the command must pass. no_worse: nothing newly fails.")
+    ] = None
+    wants: Annotated[list[str] | None, _option("A test that must pass; may be given several times.")] = None
+    budget_usd: Annotated[float | None, _option("Stop at this known cost.", "--budget")] = None
+    max_turns: Annotated[int | None, _option("Model turns, at most 150.")] = None
+    max_tokens: Annotated[int | None, _option("Output tokens per reply.")] = None
+    timeout_seconds: Annotated[int | None, _option("Time for the agent, from its start.", "--timeout")] = None
+    verify_timeout_seconds: Annotated[
+        int | None, _option("Time for one run of the verify command.", "--verify-timeout")
+    ] = None
+    isolation: Annotated[Literal["worktree", "copy", "in_place"] | None, _option("Where the agent works.")] = None
+    in_place: Annotated[bool, _option("The same as --isolation in_place.")] = False
+    include_dirty: Annotated[bool, _option("Carry uncommitted changes into the base.")] = False
+    confinement: Annotated[Literal["auto", "required", "off"] | None, _option("Operating-system sandbox.")] = None
+    network: Annotated[bool | None, Parameter(help="Network for the agent's shell.")] = None
+    queue: Annotated[Literal["now", "night"] | None, _option("now goes before night.")] = None
+    key: Annotated[str | None, _option("The same key returns the same delegation.")] = None
+
+
+@dataclass(frozen=True)
+class TaskSource:
+    """Where the task may come from."""
+
+    words: str | None
+    task_file: str | None
+    card_file: Path | None
+
+
+def card_of(options: CardOptions, source: TaskSource) -> Card:
+    """The card. Raises UsageError that names the option, NotFoundError for a file that is not there."""
+    fields = _card_file(source.card_file)
+    fields.update(_given(options))
+    task = _task(source, has_one=bool(fields.get("task")))
+    if task is not None:
+        fields["task"] = task
+    fields["repo"] = str(Path(fields.get("repo") or ".").expanduser().absolute())
+    return checked_card(fields, "the card")
+
+
+def _given(options: CardOptions) -> dict[str, Any]:
+    given = {name: value for name, value in vars(options).items() if value is not None and value is not False}
+    if options.network is False:
+        given["network"] = False
+    if given.pop("in_place", False):
+        if options.isolation not in (None, "in_place"):
+            raise UsageError(f"--in-place and --isolation {options.isolation} contradict each other: give one of them")
+        given["isolation"] = "in_place"
+    return given
+
+
+def _card_file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    text = _text_of(path)
+    try:
+        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"the card file {str(path)!r} is neither JSON nor (named .toml) TOML: {error}") from error
+    if not isinstance(content, dict):
+        raise UsageError(f"the card file {str(path)!r} must hold one object")
+    if isinstance(content.get("repo"), str):  # relative to the file, not to whoever runs it
+        content["repo"] = str(path.absolute().parent / Path(content["repo"]).expanduser())
+    return content
+
+
+def _task(source: TaskSource, *, has_one: bool) -> str | None:
+    if source.words not in (None, "-") and source.task_file is not None:
+        raise UsageError("the task is given twice: as an argument and with --task-file; give one of them")
+    if source.words == "-" or source.task_file == "-":
+        return _text_of_stdin()
+    if source.task_file is not None:
+        return _text_of(Path(source.task_file))
+    if source.words is not None:
+        return source.words
+    return None if has_one or sys.stdin.isatty() else _text_of_stdin()
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.expanduser().read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise NotFoundError(f"no file {str(path)!r}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {str(path)!r}: {error}") from error
+
+
+def _text_of_stdin() -> str:
+    content = sys.stdin.buffer.read(_TASK_BYTES + 1)
+    if len(content) > _TASK_BYTES:
+        raise UsageError(f"the task on stdin is longer than {_TASK_BYTES // 1024 // 1024} MiB")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the task on stdin is not UTF-8: {error}") from error

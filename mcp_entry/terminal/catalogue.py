@@ -1,0 +1,58 @@
+"""The verbs that say what can be named in a card: agents, models."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from mcp_entry.exits import OK
+from mcp_entry.terminal.common import AsJson, print_json, service
+
+
+def agents(
+    *,
+    repo: Annotated[
+        Path | None, Parameter(help="Also the agents of this repository; none means the current folder.")
+    ] = None,
+    json: AsJson = False,
+) -> int:
+    """Agents by name, with the file each comes from."""
+    from mcp_entry.backend import agents as found_agents
+
+    settings = service().settings
+    found = found_agents(settings, (repo or settings.cwd).expanduser().absolute())
+    if json:
+        print_json({"agents": [agent.model_dump() for agent in found]})
+        return OK
+    from mcp_entry.render import out, show_table
+
+    show_table(out(), ("agent", "source", "description"), [(a.name, a.source, a.description) for a in found])
+    return OK
+
+
+def models(
+    *, ask: Annotated[bool, Parameter(help="Ask each endpoint whether it answers.")] = True, json: AsJson = False
+) -> int:
+    """Models by alias. An endpoint is asked for its list of models only; nothing is spent."""
+    from mcp_entry.backend import backend
+    from mcp_entry.terminal.common import say
+
+    found = backend(service().settings, ask=ask)
+    if json:
+        print_json(found)
+        return OK
+    from mcp_entry.render import out, show_table
+
+    rows = [
+        (
+            f"{'* ' if m.is_default else '  '}{m.alias}",
+            m.lane,
+            m.base_url,
+            m.problem or ("answers" if m.answers else ""),
+        )
+        for m in found.models
+    ]
+    show_table(out(), ("  model", "lane", "endpoint", ""), rows)
+    if found.problem:
+        say(found.problem)
+    return OK

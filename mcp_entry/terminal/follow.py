@@ -1,0 +1,70 @@
+"""Waiting in a terminal: progress on stderr, the end on stdout, and a Ctrl-C that loses nothing."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from delegation.receipt import Receipt
+from mcp_entry.service import Service
+from mcp_entry.standing import progress_line
+from mcp_entry.terminal.common import say
+
+
+class StoppedWaiting(Exception):
+    """The time given with --timeout is over; the delegation goes on."""
+
+
+@dataclass
+class Progress:
+    """Shows one changing line: in place on a terminal, else a line per change."""
+
+    delegation_id: str
+    _shown: str = ""
+
+    def __post_init__(self) -> None:
+        from mcp_entry.render import err
+
+        console = err()
+        self._status = console.status("waiting") if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._status:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status:
+            self._status.stop()
+
+    def show(self, line: str) -> None:
+        if line == self._shown:
+            return
+        self._shown = line
+        if self._status:
+            from rich.text import Text
+
+            from mcp_entry.render import printable
+
+            self._status.update(Text(printable(f"{self.delegation_id}  {line}")))
+        else:
+            say(f"{self.delegation_id} {line}")
+
+
+def follow(
+    verbs: Service, delegation_id: str, *, until: float | None = None, clock: Callable[[], float] = time.monotonic
+) -> Receipt:
+    """Wait for the end. Raises StoppedWaiting at `until`, StackNotRunning when nobody works on it."""
+    from mcp_entry.watching import LOOK_SECONDS
+
+    watch = verbs.watch(delegation_id)
+    with Progress(delegation_id) as progress:
+        while (receipt := watch.look()) is None:
+            if until is not None and clock() >= until:
+                raise StoppedWaiting
+            progress.show(progress_line(watch.progress()))
+            time.sleep(LOOK_SECONDS)
+    return receipt

@@ -1,0 +1,140 @@
+"""The verbs that read what has been kept, and need no stack: list, show, patch, apply, transcript."""
+
+import sys
+from typing import Annotated, cast
+
+from cyclopts import Parameter
+
+from delegation.errors import DelegateError, NotFoundError, UsageError
+from mcp_entry.exits import CANNOT, OK
+from mcp_entry.standing import receipt_of
+from mcp_entry.terminal.common import AsJson, Id, print_json, say, service
+
+
+def list_(*, limit: Annotated[int, Parameter(help="How many; 0 means all.")] = 20, json: AsJson = False) -> int:
+    """Newest first, from the disk: it works with the stack down."""
+    if limit < 0:
+        raise UsageError(f"--limit {limit}: give a whole number, 0 for all")
+    from mcp_entry.views import line_of
+
+    found = service().summaries(limit or None)
+    if json:
+        print_json({"delegations": [line_of(summary).model_dump(mode="json") for summary in found]})
+    else:
+        from mcp_entry.render import out, show_list
+
+        show_list(out(), found)
+    return OK
+
+
+def show(
+    which: Id,
+    *,
+    follow: Annotated[
+        bool, Parameter(name="--follow", negative="", show_default=False, help="Show progress until it ends.")
+    ] = False,
+    json: AsJson = False,
+) -> int:
+    """The receipt, or where it stands. Exit code 0 whatever the outcome."""
+    verbs = service()
+    if follow:
+        from mcp_entry.terminal.follow import follow as until_it_ends
+
+        until_it_ends(verbs, verbs.identify(which))
+    summary = verbs.summary(which)
+    if summary.problem:
+        raise NotFoundError(f"the record of {summary.id!r} cannot be read: {summary.problem}")
+    receipt = receipt_of(summary)
+    if json:
+        from mcp_entry.views import line_of
+
+        print_json(receipt or line_of(summary))
+        return OK
+    from mcp_entry.render import out, show_receipt, show_running
+
+    if receipt:
+        show_receipt(out(), receipt)
+    else:
+        show_running(out(), summary)
+    return OK
+
+
+def patch(which: Id, *, json: AsJson = False) -> int:
+    """The change, byte for byte when piped, in colour on a terminal."""
+    found = service().patch(which)
+    content = found.path.read_bytes()
+    if json:
+        print_json({**vars(found), "patch": content.decode("utf-8", errors="replace")})
+    elif sys.stdout.isatty():
+        from mcp_entry.render import out, show_diff
+
+        show_diff(out(), content.decode("utf-8", errors="replace"))
+    else:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    return OK
+
+
+def apply(
+    *ids: Id,
+    any_outcome: Annotated[
+        bool,
+        Parameter(
+            name="--any-outcome",
+            negative="",
+            show_default=False,
+            help="Also a change that was refuted, failed or cancelled.",
+        ),
+    ] = False,
+    json: AsJson = False,
+) -> int:
+    """Apply in the order given; each applies cleanly or is refused and leaves the repository untouched."""
+    if not ids:
+        raise UsageError("apply what? `delegate list` shows the ids")
+    verbs = service()
+    known = [verbs.identify(text) for text in ids]
+    results: list[dict[str, object]] = []
+    for delegation_id in known:
+        try:
+            results.append({**vars(verbs.apply(delegation_id, any_outcome=any_outcome)), "error": None})
+        except DelegateError as error:
+            results.append({"id": delegation_id, "error": str(error)})
+    for result in results:
+        say(_applied(result))
+    if json:
+        print_json({"applied": results})
+    return CANNOT if any(result["error"] for result in results) else OK
+
+
+def _applied(result: dict[str, object]) -> str:
+    if result["error"]:
+        return f"not applied: {result['error']}"
+    files = ", ".join(map(str, cast(tuple[str, ...], result["files"])))
+    return f"{result['id']} ({result['outcome']}) applied to {result['repo']}: {files}"
+
+
+def transcript(
+    which: Id,
+    *,
+    offset: Annotated[int, Parameter(help="First entry to print, from 0.")] = 0,
+    limit: Annotated[int | None, Parameter(help="How many entries; none means all.")] = None,
+    json: AsJson = False,
+) -> int:
+    """What the agent did, entry by entry. With --json one entry is one line."""
+    from mcp_entry.transcripts import entries_of
+
+    verbs = service()
+    entries, _ = entries_of(verbs.transcript_path(which), offset=offset, limit=limit)
+    if json:
+        for entry in entries:
+            print_json(entry.raw)
+        return OK
+    from rich.text import Text
+
+    from mcp_entry.render import out, printable
+
+    console = out()
+    for entry in entries:
+        console.print(Text(printable(f"[{entry.index}] {entry.heading}"), style="bold"))
+        console.print(Text(printable(entry.text)))
+    return OK

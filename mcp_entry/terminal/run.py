@@ -1,0 +1,133 @@
+"""The verbs that make and end delegations: run, wait, rerun, cancel."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from delegation.errors import UsageError
+from delegation.outcome import exit_code_of
+from delegation.receipt import Receipt
+from mcp_entry.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
+from mcp_entry.results import Started
+from mcp_entry.service import RerunFrom, Service
+from mcp_entry.terminal.card_input import CardOptions, TaskSource, card_of
+from mcp_entry.terminal.common import AsJson, Id, print_json, print_line, say, service
+from mcp_entry.terminal.follow import StoppedWaiting, follow
+from mcp_entry.words import watch_command
+
+NoWait = Annotated[bool, Parameter(name="--no-wait", negative="", show_default=False, help="Print the id and return.")]
+_CANCEL_SECONDS = 60
+
+
+def run(
+    task: Annotated[str | None, Parameter(help="What is to be done; `-` reads it from stdin.")] = None,
+    /,
+    *,
+    task_file: Annotated[str | None, Parameter(help="Read the task from a file; `-` is stdin.")] = None,
+    card: Annotated[Path | None, Parameter(help="A card as JSON or TOML; flags win over it.")] = None,
+    options: Annotated[CardOptions, Parameter(name="*")] = CardOptions(),  # noqa: B008  # frozen, all defaults
+    no_wait: NoWait = False,
+    json: AsJson = False,
+) -> int:
+    """Delegate one piece of work, wait, and report its outcome as the exit code."""
+    wanted = card_of(options, TaskSource(task, task_file, card))
+    verbs = service()
+    return _report(verbs, verbs.submit(wanted), wait=not no_wait, as_json=json)
+
+
+def wait(
+    *ids: Id,
+    timeout: Annotated[float | None, Parameter(help="Seconds to wait; then exit code 3.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Wait until all have ended. With --json each receipt is one line, in the order of the ids."""
+    if not ids:
+        raise UsageError("wait for what? `delegate list` shows the ids")
+    verbs = service()
+    known = [verbs.identify(text) for text in ids]
+    until = None if timeout is None else time.monotonic() + timeout
+    codes = [_followed(verbs, delegation_id, until=until, as_json=json) for delegation_id in known]
+    return STOPPED_WAITING if STOPPED_WAITING in codes else max(codes)
+
+
+def rerun(
+    which: Id,
+    *,
+    from_: Annotated[
+        RerunFrom, Parameter(name="--from", help="start: a new delegation. verify: judge the patch again.")
+    ] = "start",
+    model: Annotated[str | None, Parameter(help="Another model; only from the start.")] = None,
+    key: Annotated[str | None, Parameter(help="The same key returns the same delegation.")] = None,
+    no_wait: NoWait = False,
+    json: AsJson = False,
+) -> int:
+    """Do it again and report the new outcome."""
+    verbs = service()
+    return _report(verbs, verbs.rerun(which, start_at=from_, model=model, key=key), wait=not no_wait, as_json=json)
+
+
+def cancel(which: Id, *, json: AsJson = False) -> int:
+    """Ask for the end and wait for it, for a minute at most. What the agent did until then is kept."""
+    verbs = service()
+    done = verbs.cancel(which)
+    state = done.state if done.had_ended else _ended_state(verbs, done.id)
+    if json:
+        print_json({"id": done.id, "state": state, "had_ended": done.had_ended})
+    else:
+        say(f"{done.id} had already ended: {state}" if done.had_ended else f"{done.id} {state}")
+    return OK
+
+
+def _ended_state(verbs: Service, delegation_id: str) -> str:
+    try:
+        return follow(verbs, delegation_id, until=time.monotonic() + _CANCEL_SECONDS).outcome
+    except StoppedWaiting:
+        return "cancelling"
+
+
+def _report(verbs: Service, started: Started, *, wait: bool, as_json: bool) -> int:
+    for warning in started.warnings:
+        if warning not in verbs.settings.warnings:  # those were said when the settings were read
+            say(f"warning: {warning}")
+    number = "" if started.number is None else f" (#{started.number})"
+    say(f"{started.id}{number} {'submitted' if started.is_new else 'is the delegation of this key'}")
+    if started.ui_url:
+        say(f"in the UI: {started.ui_url}")
+    if wait:
+        return _followed(verbs, started.id, until=None, as_json=as_json)
+    watch = watch_command(verbs.settings.home, started.id)
+    if as_json:
+        print_json({**vars(started), "watch": watch})
+    else:
+        print_line(started.id)
+        say(f"watch it with: {watch}")
+    return OK
+
+
+def _followed(verbs: Service, delegation_id: str, *, until: float | None, as_json: bool) -> int:
+    try:
+        receipt = follow(verbs, delegation_id, until=until)
+    except StoppedWaiting:
+        say(f"{delegation_id} goes on; wait for it again with: {watch_command(verbs.settings.home, delegation_id)}")
+        return STOPPED_WAITING
+    except KeyboardInterrupt:
+        say(
+            f"stopped waiting; {delegation_id} goes on. Wait again: {watch_command(verbs.settings.home, delegation_id)}"
+        )
+        say(f"end it with: delegate cancel {delegation_id}")
+        return STOPPED_WAITING
+    return _shown(receipt, as_json=as_json)
+
+
+def _shown(receipt: Receipt, *, as_json: bool) -> int:
+    if as_json:
+        print_json(receipt)
+    else:
+        from mcp_entry.render import out, show_receipt
+
+        show_receipt(out(), receipt)
+    code = exit_code_of(receipt)
+    assert code in (OK, OTHER_OUTCOME)
+    return code
