@@ -80,7 +80,7 @@ class Cluster:
             user=self.uid,
             group=self.gid,
             stop_signal=signal.SIGINT,
-            stop_seconds=30,
+            stop_seconds=60,
         )
 
     def prepare(self, env: Mapping[str, str]) -> None:
@@ -155,10 +155,13 @@ class Cluster:
             )
 
     def _heal_pid_file(self) -> None:
-        """PostgreSQL refuses to start when the pid in its file lives again as some other program of the same user."""
+        """PostgreSQL refuses to start when the pid in its file lives again as some other program of the same user.
+
+        A file whose process is dead stays: by it PostgreSQL finds out whether anything still uses the directory.
+        """
         file = self.data / "postmaster.pid"
         first_line = (text_or_none(file) or "").partition("\n")[0].strip()
-        if first_line.isdecimal() and not _is_server_of(int(first_line), self.data):
+        if first_line.isdecimal() and _is_other_program(int(first_line), self.data):
             file.unlink(missing_ok=True)
 
 
@@ -275,12 +278,12 @@ def _checked_socket_folder(folder: Path) -> Path:
     return folder
 
 
-def _is_server_of(pid: int, data: Path) -> bool:
+def _is_other_program(pid: int, data: Path) -> bool:
     try:
         argv = psutil.Process(pid).cmdline()
     except psutil.Error:
         return False
-    return bool(argv) and "postgres" in argv[0] and str(data) in argv
+    return not (argv and "postgres" in argv[0] and str(data) in argv)
 
 
 def _empty(folder: Path) -> None:

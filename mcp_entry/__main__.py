@@ -45,12 +45,16 @@ def _explained(error: Exception) -> int:
 
 
 def _said(message: str, code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:  # a full disk: the interpreter must not fail on it again when it ends
+        _drop_stdout()
     sys.stderr.write(f"delegate: {' '.join(message.split())}\n")
     return code
 
 
 def _drop_stdout() -> None:
-    """The reader went away (`delegate patch ... | head`); the interpreter must not fail again when it flushes."""
+    """Send what is still unwritten nowhere: its reader went away (`delegate patch ... | head`) or its disk is full."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

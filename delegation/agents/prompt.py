@@ -80,7 +80,8 @@ def countdown(turns_left: int, max_turns: int) -> str:
 
 def time_countdown(seconds_left: float) -> str:
     """The same for time."""
-    return f"{NOTE_MARK} About {max(1, round(seconds_left / 60))} minute(s) of time are left."
+    left = f"{round(seconds_left / 60)} minutes" if seconds_left >= 120 else f"{max(1, round(seconds_left))} seconds"
+    return f"{NOTE_MARK} About {left} of time are left."
 
 
 def dropped(about: str) -> str:

@@ -104,12 +104,11 @@ def apply(state: State, event: Event) -> None:
 
 
 def close_turn(state: State) -> None:
-    """What answered the last reply becomes part of the conversation: results first, as every format wants them."""
+    """What answered the last reply becomes part of the conversation."""
     if not state.pending:
         return
     before = state.messages.pop().blocks if state.messages[-1].role == "user" else ()
-    pending = sorted(state.pending, key=lambda block: not isinstance(block, ToolResult))
-    state.messages.append(Message("user", (*before, *pending)))
+    state.messages.append(Message("user", (*before, *state.pending)))
     state.pending = []
 
 

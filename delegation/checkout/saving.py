@@ -1,11 +1,12 @@
 """Keeping what a tree holds and no patch has: changed files, ignored files an agent made, commits of its own."""
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from delegation.checkout.desk import Desk, make_git_dir, object_stores
+from delegation.checkout.desk import Desk, borrow_objects, make_git_dir
 from delegation.checkout.difference import copied_index, scratch_index
 from delegation.checkout.git import Location, git_bytes, locate
 from delegation.checkout.ledger import Entry, Ledger
@@ -16,6 +17,8 @@ from delegation.checkout.submodules import changed_submodules
 from delegation.errors import NotFoundError, WorkFailed
 
 _MOST_HISTORIES = 20
+_MOST_LOOKED_AT = 500
+_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def unsaved_work(entry: Entry) -> str | None:
@@ -103,33 +106,40 @@ def _own_history(desk: Desk, entry: Entry) -> Iterator[tuple[str, str, str | Non
     source = locate(Path(entry.repo))
     if not git_dir.is_dir() or source is None:
         return
-    tips = _tips(git_dir)[:_MOST_HISTORIES]
-    known = (desk.ask("cat-file", "-e", f"{commit}^{{commit}}").exit_code == 0 for commit in tips)
-    unknown = [commit for commit, is_known in zip(tips, known, strict=True) if not is_known]
-    theirs = _reading(desk, git_dir, source) if unknown else desk
-    for number, commit in enumerate(unknown):
-        if theirs.ask("rev-list", "--objects", "--quiet", commit).exit_code != 0:
-            continue  # broken: nothing could be brought back from it
-        pack = theirs.output(
-            "pack-objects", "--revs", "--stdout", "--quiet", stdin=f"{commit}\n^{entry.base_commit}\n".encode()
-        )
+    unknown = _unknown(desk, _tips(git_dir))
+    if not unknown:
+        return
+    theirs = _reading(desk, git_dir, source)
+    whole = [id_ for id_ in unknown if theirs.ask("rev-list", "--objects", "--quiet", id_).exit_code == 0]
+    ends = theirs.output("merge-base", "--independent", *whole).decode().split() if whole else []
+    for number, commit in enumerate(ends[:_MOST_HISTORIES]):
+        wanted = f"{commit}\n^{entry.base_commit}\n".encode()
+        pack = theirs.output("pack-objects", "--revs", "--stdout", "--quiet", stdin=wanted)
         desk.output("unpack-objects", "-q", stdin=pack)
         yield f"history-{number}", commit, entry.base_commit
+
+
+def _unknown(desk: Desk, ids: list[str]) -> list[str]:
+    """Those that the user's repository does not have."""
+    stdin = "".join(f"{id_}\n" for id_ in ids).encode()
+    lines = desk.output("cat-file", "--batch-check", stdin=stdin).decode().splitlines()
+    return [line.split()[0] for line in lines if line.endswith(" missing")][:_MOST_LOOKED_AT]
 
 
 def _reading(desk: Desk, git_dir: Path, source: Location) -> Desk:
     folder = Path(tempfile.mkdtemp(dir=desk.git_dir))
     reading = make_git_dir(folder / "git", desk.tree, source)
-    alternates = reading.git_dir / "objects" / "info" / "alternates"
-    stores = [git_dir / "objects", *object_stores(source.objects)]
-    alternates.write_bytes(b"".join(os.fsencode(store) + b"\n" for store in stores))
+    borrow_objects(reading.git_dir, [git_dir / "objects"])
     return reading
 
 
 def _tips(git_dir: Path) -> list[str]:
-    loose = [git_dir / "HEAD", *(git_dir / "refs" / os.fsdecode(name) for name in files_on_disk(git_dir / "refs", b""))]
-    ids = [path.read_bytes().strip().decode("ascii", "replace") for path in loose if path.is_file()]
-    return list(dict.fromkeys(text for text in ids if len(text) in (40, 64) and set(text) <= set("0123456789abcdef")))
+    """Ids of all that the agent's refs and their logs name: a stash that is not the newest stands only in a log."""
+    folders = ((git_dir / name) for name in ("refs", "logs"))
+    files = [folder / os.fsdecode(name) for folder in folders if folder.is_dir() for name in files_on_disk(folder, b"")]
+    texts = [path.read_bytes() for path in (git_dir / "HEAD", git_dir / "packed-refs", *files) if path.is_file()]
+    words = (word.decode("ascii", "replace") for text in texts for word in text.split())
+    return list(dict.fromkeys(word for word in words if _ID.fullmatch(word) and set(word) != {"0"}))
 
 
 def _desk(entry: Entry) -> Desk:

@@ -14,6 +14,7 @@ from delegation.settings import load_settings
 
 _STDOUT = Limit(head=6_000, tail=6_000)
 _STDERR = Limit(head=2_000, tail=2_000)
+_NO_LITTER = {"PYTHONDONTWRITEBYTECODE": "1"}  # in a repository that does not ignore it, bytecode would be in the patch
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,8 @@ def room_of(request: DelegationRequest, worktree: Worktree, home: Home) -> Room:
     """The room around a worktree. Raises WorkFailed('confinement') where walls are required and cannot be put up."""
     private_home, temp = Path(worktree.place) / "home", Path(worktree.place) / "temp"
     make_private_folders(private_home, temp)
-    env = child_environment(
-        home=private_home, temp=temp, extra=agent_git_environment(worktree), source=callers_environment(request)
-    )
+    extra = {**agent_git_environment(worktree), **_NO_LITTER}
+    env = child_environment(home=private_home, temp=temp, extra=extra, source=callers_environment(request))
     walls = agent_walls(
         tree=Path(worktree.root),
         temp=temp,

@@ -59,7 +59,7 @@ class Candidate:
         reduced.write_bytes(self._edits.patch(with_new_tests=not self.tests))
         if reduced.stat().st_size:
             apply_in(checkout, reduced)
-        pass
+        restore_in(checkout, self._steering)
 
     def _judges(self, checkout: Path) -> frozenset[str]:
         """Files of the base that judge: those its tests are named by, and scripts that the command calls."""

@@ -15,7 +15,9 @@ TIMEOUT = "timeout: "
 _DEADLY = frozenset({1, 2, 3, 4, 6, 7, 8, 9, 11, 13, 15, 24, 25, 31})
 _MAKE_CODE = re.compile(r"^make(?:\[\d+\])?: \*\*\* .*\bError (\d+)\s*$", re.MULTILINE)
 _NO_MODULE = re.compile(r"^\S*python[\d.]*(?:\.exe)?: No module named '?([\w.]+)'?", re.MULTILINE)
-_NOT_FOUND = re.compile(r"^.*(?:command not found|: not found)\s*$", re.MULTILINE)
+_NOT_FOUND = re.compile(
+    r"^(?:\S*sh|\S+: line \d+): (?:(?:line )?\d+: )?\S+: (?:command )?not found\s*$", re.MULTILINE
+)  # as shells say it; "not found" alone is said by linters and tests too
 _MISSING_IMPORT = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _NO_TESTS = re.compile(
     r"no tests ran in |collected 0 items\s*$|^Ran 0 tests in |^NO TESTS RAN|^No tests found, exiting|^[#ℹ] tests 0\s*$",

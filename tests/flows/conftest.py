@@ -131,7 +131,7 @@ def unpacked_package(folder: Path, name: str, file: str, good: str, bad: str) ->
 
 def committed(folder: Path) -> Path:
     """The folder as a git repository with one commit."""
-    for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "base"]):
+    for words in (["init", "-q", "-b", "main"], ["add", "--all", "--force"], ["commit", "-q", "-m", "base"]):
         subprocess.run(["git", *words], cwd=folder, check=True)
     return folder
 

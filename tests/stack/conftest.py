@@ -83,6 +83,12 @@ class Program:
 
     def end(self) -> None:
         """Ends and purges; then nothing of this home may be left anywhere."""
+        self.environment.clear()
+        import shutil
+
+        shutil.copytree(
+            self.places.logs, f"/tmp/sk1/faillogs/{self.places.token}", dirs_exist_ok=True
+        ) if self.places.logs.exists() else 0
         report, _ = self.run("down", "--purge")
         left = self.processes()
         assert left == []
@@ -150,7 +156,7 @@ class Run:
 
     def ended(self, seconds: float = 30) -> dict[str, Any]:
         """Its final state."""
-        return wait_until(lambda: self._final(), seconds, f"flow ends: {self.read()['state']}")
+        return wait_until(self._final, seconds, f"flow ends: {self.read()['state']}")
 
     def _final(self) -> dict[str, Any] | None:
         state = self.read()["state"]

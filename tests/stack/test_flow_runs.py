@@ -54,7 +54,7 @@ def test_children_left_by_a_finished_flow_are_ended(live: Any):
 
 @pytest.fixture(scope="module")
 def mishaps(live: Any) -> dict[str, Any]:
-    """Three runs that come to grief in the same half minute: one killed, one killed twice, one cancelled with no worker."""
+    """Three runs that come to grief together: one killed, one killed twice, one cancelled with no worker."""
     runs = {"killed": live.run(die=True), "lost": live.run(seconds=150), "cancelled": live.run(seconds=150)}
     runs["began"] = runs["cancelled"].began()
     os.kill(runs["lost"].began()["pid"], signal.SIGKILL)

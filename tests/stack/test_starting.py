@@ -2,17 +2,12 @@
 
 import json
 import os
-import pwd
-import shutil
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from delegation.stack_state import ProcessId, StackState, write_state
@@ -102,42 +97,6 @@ def test_a_prefect_server_of_the_users_own_is_used(live: Any, fresh: Callable[..
 def test_a_foreign_server_that_does_not_answer_is_an_error(fresh: Callable[..., Any]):
     report, _ = fresh(PREFECT_API_URL="http://127.0.0.1:9/api").run("up", expect=2)
     assert "unset PREFECT_API_URL" in report["error"]
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-def test_an_unprivileged_user_needs_no_folder_outside_the_home(tmp_path_factory: pytest.TempPathFactory):
-    user = pwd.getpwnam("nobody")
-    base = Path("/var/tmp") / f"stack-test-{os.getpid()}"
-    base.mkdir(mode=0o700)
-    os.chown(base, user.pw_uid, user.pw_gid)
-    root = base / "home"
-    env = {"PATH": os.environ["PATH"], "HOME": str(base), "TMPDIR": str(base), "DELEGATE_HOME": str(root)}
-    env["PYTHONPATH"] = str(Path(__file__).parents[2])
-
-    def run(*arguments: str) -> Any:
-        argv = [sys.executable, "-m", "deployments", *arguments, "--json"]
-        done = subprocess.run(
-            argv,
-            env=env,
-            cwd="/",
-            capture_output=True,
-            text=True,
-            timeout=150,
-            user=user.pw_uid,
-            group=user.pw_gid,
-            extra_groups=[],
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return json.loads(done.stdout)
-
-    try:
-        assert run("up")["warnings"] == [] or "SQLite" not in run("status")["warnings"][0]
-        database = run("status")["processes"]["database"]["pid"]
-        assert psutil.Process(database).uids().real == user.pw_uid
-        assert str(root) in " ".join(psutil.Process(database).cmdline())
-    finally:
-        run("down", "--purge")
-        shutil.rmtree(base)
 
 
 def test_runs_and_history_outlive_down_and_up(live: Any, wait: Callable[..., Any]):

@@ -211,6 +211,7 @@ def test_a_pattern_is_never_a_command_or_an_option(root: Path, search: Call):
     (root / "a").write_text("--files; touch made\n")
     assert search(pattern="--files; touch made").text == "a:1:--files; touch made"
     search(pattern="$(touch made)`touch made`' ; touch made", glob="'; touch made; '")
+    search(pattern="x'; touch made; echo '", glob="x'; touch made; echo '")
     assert not (root / "made").exists()
 
 

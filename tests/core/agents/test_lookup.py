@@ -30,15 +30,15 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_the_first_of_three_places_wins_and_is_reported(workdir: Path, own: Path):
-    agent = write(workdir / ".claude/agents/helper.md", "First.")
-    skill = write(workdir / ".claude/skills/helper/SKILL.md", "Second.")
-    mine = write(own / "helper.md", "Third.")
+    agent = write(workdir / ".claude/agents/tester.md", "First.")
+    skill = write(workdir / ".claude/skills/tester/SKILL.md", "Second.")
+    mine = write(own / "tester.md", "Third.")
     for path, text in ((agent, "First."), (skill, "Second."), (mine, "Third.")):
-        found = find_agent("helper", workdir, own)
+        found = find_agent("tester", workdir, own)
         assert (found.system_prompt, found.source) == (text, str(path))
         path.unlink()
     with pytest.raises(NotFoundError):
-        find_agent("helper", workdir, own)
+        find_agent("tester", workdir, own)
 
 
 def test_front_matter_is_not_part_of_the_prompt_and_tools_get_our_names(workdir: Path, own: Path):

@@ -247,6 +247,15 @@ def test_the_time_limit_counts_from_the_start_of_the_work(run: Runs):
     assert time.monotonic() - started < 10
 
 
+def test_little_time_left_is_said_once(run: Runs):
+    slow = calls(("run_bash", {"command": "sleep 2.3; date +%N"}))
+    run([slow, calls(("list_files", {})), says("done")], timeout_seconds=3)
+    told = [note for asked in run.model.asked for note in asked.last_text.split(NOTE_MARK)[1:]]
+    assert len(told) <= 1
+    assert all("1 seconds of time are left" in note for note in told)
+    assert kinds(run) == ["countdown"]
+
+
 def test_an_endpoint_that_fails_because_time_is_over_is_the_time_limit(run: Runs):
     def late(asked: object) -> Reply:
         time.sleep(1.05)

@@ -124,16 +124,17 @@ def test_commits_and_stashes_of_the_agent_are_stored_before_removal(repo, trees)
     def git(*args: str) -> None:
         subprocess.run(["git", *args], cwd=root, env=env, check=True, capture_output=True)
 
-    for kind in ("committed", "stashed"):
+    for kind in ("branch", "detached", "old stash", "stash"):
         (root / "a.py").write_text(f"{kind}\n")
-        git("commit", "-qam", "mine") if kind == "committed" else git("stash")
-        git("checkout", "-q", "-B", f"kept-{kind}")
+        git("stash") if "stash" in kind else git("commit", "-qam", "mine")
+        if kind == "branch":
+            git("branch", "kept")
         git("checkout", "-q", "--detach", worktree.base_commit)
+    git("pack-refs", "--all")
     assert trees.collect(worktree) is None
     remove(worktree)
     refs = repo.git("for-each-ref", "--format=%(refname)", "refs/delegate").splitlines()
-    assert len(refs) == 2
-    assert {repo.git("show", f"{ref}:a.py") for ref in refs} == {"committed", "stashed"}
+    assert {repo.git("show", f"{ref}:a.py") for ref in refs} == {"branch", "detached", "old stash", "stash"}
     repo.git("fsck", "--strict")
 
 

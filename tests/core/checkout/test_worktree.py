@@ -81,8 +81,8 @@ def test_signing_prompts_and_global_settings_do_not_reach_the_agent(repo, trees,
 
 def test_another_repository_made_in_the_agents_shell_is_whole(repo, trees, tmp_path):
     worktree = trees.create(repo.path)
-    script = f"git init -q {tmp_path}/x && cd {tmp_path}/x && echo 1 >f && git add f && git commit -qm x && git clone -q . ../y"
-    agent(worktree, "sh", "-c", script)
+    made = "git init -q x && cd x && echo 1 >f && git add f && git commit -qm x && git clone -q . ../y"
+    agent(worktree, "sh", "-c", made, cwd=tmp_path)
     assert (tmp_path / "y/f").read_text() == "1\n"
 
 
@@ -542,12 +542,16 @@ def test_a_failure_on_the_way_leaves_nothing_behind(repo, trees, monkeypatch):
 def test_a_fresh_checkout_is_removed_also_when_the_work_in_it_fails(repo, tmp_path):
     place = tmp_path / "fresh"
     with pytest.raises(ZeroDivisionError), fresh_checkout(repo.path, repo.head, place) as checkout:
-        assert git("rev-parse", "HEAD", cwd=checkout).strip() == repo.head
-        (checkout / "locked").mkdir()
-        (checkout / "locked/file").write_text("x\n")
-        (checkout / "locked").chmod(0o500)
-        raise ZeroDivisionError
+        _work_and_fail(checkout)
     assert not place.exists()
+
+
+def _work_and_fail(checkout: Path) -> None:
+    assert git("status", "--porcelain", cwd=checkout) == ""
+    (checkout / "locked").mkdir()
+    (checkout / "locked/file").write_text("x\n")
+    (checkout / "locked").chmod(0o500)
+    raise ZeroDivisionError
 
 
 def test_a_fresh_checkout_never_takes_a_folder_that_is_there(repo, tmp_path):

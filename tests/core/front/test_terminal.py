@@ -83,14 +83,17 @@ def test_a_traceback_is_shown_only_when_asked_for(front: Front):
     assert "Traceback" in front.delegate("show", "x", DELEGATE_TRACEBACK="1").stderr
 
 
-def test_an_error_of_ours_is_one_line_too(front: Front):
-    (front.home / "delegations").parent.mkdir()
-    (front.home / "delegations").symlink_to("delegations")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_an_error_that_nobody_foresaw_is_one_line_too(front: Front):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "mcp_entry", "list", "--json"],
+            cwd=ROOT, env=front.environ, stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
 
-    done = front.delegate("list")
-
-    assert done.code in (0, 2)
-    assert "Traceback" not in done.stderr
+    assert done.returncode == 2
+    assert done.stderr.startswith("delegate: internal error, OSError: ")
+    assert done.stderr.count("\n") == 1
 
 
 def answered(front: Front, words: list[str], outcome: str, until: Until, **fields: object) -> tuple[int, str, str]:

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -140,6 +141,7 @@ def test_a_command_that_hangs_is_a_timeout_and_leaves_no_process(bench):
         ("no-such-runner", "missing tool: "),
         ("touch t.sh; ./t.sh", "missing tool: exit code 126, found but not executable"),
         (f"{sys.executable} -m no_such_runner", "missing tool: no module named 'no_such_runner'"),
+        ("echo 'no-such-runner' > t.sh; sh t.sh || exit 1", "missing tool: t.sh: "),
         ("printf 'test:\\n\\tno-such-runner\\n' > Makefile; make test", "missing tool: "),
     ],
 )
@@ -202,7 +204,27 @@ def test_the_repository_and_its_folders_stay_as_they_were(bench):
     assert sorted(path for path in bench.repo.rglob("*") if ".git" not in path.parts) == before
     assert (bench.repo / "m.py").read_text() == RIGHT["m.py"]
     assert not (bench.root / "v1").exists()
+    assert list(Path(tempfile.gettempdir()).glob("dv-*")) == []
     assert answer.environment["confinement"] is not None
+
+
+def test_two_verifications_at_once_do_not_meet(bench):
+    bench.commit({"m.py": "x = 1\n"})
+    server = "import os, socket, time; s = socket.create_server(('127.0.0.1', int(os.environ['DELEGATE_FREE_PORT'])))"
+    lock = "os.mkdir(os.environ['TMPDIR'] + '/lock'); os.mkdir(os.environ['HOME'] + '/lock'); time.sleep(0.3)"
+    command = f'{sys.executable} -c "{server}; {lock}"'
+    patch, answers = bench.patch({"m.py": "x = 2\n"}), []
+
+    def work(number: int) -> None:
+        options = {"place": bench.root / f"p{number}", "record_dir": bench.root / f"r{number}", "patch_file": patch}
+        answers.append(bench.verify(None, command, network=True, **options).verdict)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == ["passed", "passed"]
 
 
 def test_setup_runs_in_both_checkouts_before_the_command(bench):
@@ -322,3 +344,15 @@ def test_node_tests_are_compared_by_name(bench):
     answer = bench.verify({"m.js": "exports.f = () => 2;\n"}, "npm test")
     assert (answer.verdict, answer.newly_failing) == ("failed", ("one",))
     assert answer.base.tests == {"one": "passed", "two": "passed"}
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
+def test_cargo_tests_are_compared_by_name(bench, monkeypatch):
+    toolchains = Path(str(shutil.which("cargo"))).parents[2] / ".rustup"
+    if toolchains.is_dir():
+        monkeypatch.setenv("RUSTUP_HOME", str(toolchains))
+    source = "pub fn f() -> i32 {{ {} }}\n#[cfg(test)]\nmod tests {{\n    #[test]\n    fn one() {{ assert_eq!(super::f(), 1) }}\n}}\n"
+    manifest = '[package]\nname = "cr"\nversion = "0.1.0"\nedition = "2021"\n'
+    bench.commit({"Cargo.toml": manifest, "src/lib.rs": source.format(1)})
+    answer = bench.verify({"src/lib.rs": source.format(2)}, "cargo test --offline --lib")
+    assert (answer.verdict, answer.newly_failing) == ("failed", ("src/lib.rs::tests::one",))
