@@ -61,6 +61,7 @@ def admit(
         limits=limits,
         confinement=card.confinement or settings.confinement,
         network=_network(card, entry.endpoint, settings),
+        local_hosts=tuple(map(str, settings.local_hosts)),
         search_path=settings.environ.get("PATH"),
         task_in_record=False,
         tool=tool,

@@ -86,6 +86,7 @@ class DelegationRequest(Value):
     limits: Limits
     confinement: Confinement
     network: bool
+    local_hosts: tuple[str, ...] = Field(default=(), description="Private hosts and networks that count as local.")
     search_path: str | None = Field(
         default=None, description="The caller's PATH: where its shell commands find their programs."
     )

@@ -4,7 +4,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from delegation.errors import StackNotRunning
 from delegation.files import publish, text_or_none
@@ -26,10 +26,14 @@ class ProcessId(Value):
 
 
 class StackState(Value):
-    """Written by the keeper once everything answers, removed when it ends."""
+    """Written by the keeper once everything answers, removed when it ends. An older reader passes over new keys."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     version: str
-    config_hash: str = Field(description="Of the code and settings that the stack runs; `up` compares it.")
+    config_hash: str = Field(description="Of all code that the stack runs; `up` compares it.")
+    settings_hash: str = Field("", description="Of port, database and server as they were asked for.")
+    keeper_hash: str = Field("", description="Of the keeper's own code.")
     keeper: ProcessId
     api_url: str
     auth_string: str | None = Field(

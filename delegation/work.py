@@ -26,6 +26,9 @@ class Work(Value):
     usage: Usage
     cost: Cost
     response_model: str | None = None
+    costs: tuple[Cost, ...] = Field(default=(), description="One entry for each kind, where kinds mix.")
+    nudge_reply: str | None = Field(default=None, description="What it said when asked whether it was really done.")
+    last_text: str | None = Field(default=None, description="The last thing it said, also when it did not finish.")
     endpoints: tuple[str, ...] = Field(default=(), description="scheme://host:port really connected.")
     confined_by: str | None = None
     warnings: tuple[str, ...] = ()

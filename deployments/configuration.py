@@ -1,7 +1,7 @@
 """Which stack to run: resolved once from the settings, then passed on as a value."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -57,12 +57,18 @@ class Configuration:
         return {CEILING_PREFIX + key: str(slots) for key, slots in self.ceilings.items()}
 
     def fingerprint(self) -> str:
-        """Changes with our code and with what is to run; `up` compares it with the running stack's."""
-        digest = hashlib.sha256(program_version().encode())
-        digest.update(repr((self.server_port, self.database, self.database_url, self.foreign)).encode())
-        for source in _sources():
-            digest.update(str(source).encode() + source.read_bytes())
-        return digest.hexdigest()[:16]
+        """Of all our code; a running stack with another one takes the new code when `up` is called."""
+        return _digest(_sources())
+
+    def settings_hash(self) -> str:
+        """Of the settings that only a new start can change."""
+        chosen = (self.server_port, self.database, self.database_url, self.foreign)
+        return hashlib.sha256(repr(chosen).encode()).hexdigest()[:16]
+
+
+def keeper_fingerprint() -> str:
+    """Of the code that the keeper itself runs."""
+    return _digest(sorted((pipeline_directory() / "deployments").rglob("*.py")))
 
 
 def configuration(environ: Mapping[str, str] | None = None) -> Configuration:
@@ -105,6 +111,13 @@ def _foreign(settings: Settings) -> ForeignServer | None:
     return ForeignServer(
         str(settings.prefect_api_url).rstrip("/"), settings.prefect_auth_string, settings.prefect_api_key
     )
+
+
+def _digest(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256(program_version().encode())
+    for file in files:
+        digest.update(str(file).encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _sources() -> list[Path]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from delegation.files import publish
 from delegation.stack_state import ProcessId, StackState, process_id, state_file, write_state
-from deployments.configuration import WORK_POOL, Configuration, program_version
+from deployments.configuration import WORK_POOL, Configuration, keeper_fingerprint, program_version
 from deployments.connection import check_foreign, connection_of
 from deployments.database import choose_database
 from deployments.environment import python, stack_environment
@@ -34,6 +34,7 @@ class Stack:
         self._kept = Kept(self.places)
         self._base = stack_environment(configuration)
         self._me = process_id(os.getpid()) or ProcessId(pid=os.getpid(), started=0.0)
+        self._keeper_hash = keeper_fingerprint()
         self._started_at = datetime.now(UTC)
         self._phases: dict[str, float] = {}
         self._warnings: list[str] = []
@@ -157,6 +158,8 @@ class Stack:
         state = StackState(
             version=program_version(),
             config_hash=self._fingerprint,
+            settings_hash=self.configuration.settings_hash(),
+            keeper_hash=self._keeper_hash,
             keeper=self._me,
             api_url=self.connection.api_url,
             auth_string=self.connection.auth_string,

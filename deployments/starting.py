@@ -1,28 +1,28 @@
 """`up`: one running stack afterwards, whoever else asks for one at the same moment."""
 
-import contextlib
-import fcntl
-import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 from delegation.errors import StackError
 from delegation.files import text_or_none
 from delegation.stack_state import StackState, live_state
-from deployments.configuration import Configuration
+from deployments.configuration import Configuration, keeper_fingerprint, program_version
+from deployments.control import end_keeper, only_one, progress
 from deployments.environment import keeper_environment, python
 from deployments.kept import Kept, server_port
 from deployments.places import Places
 from deployments.processes import bound_log, open_log
+from deployments.sweep import flow_processes
 
 START_SECONDS = 300.0
 ALREADY_KEPT = 3  # exit code of deployments.keeper
 _SLOW_SECONDS = 5.0
-_REFRESH_SECONDS = 60.0
+_DRAIN_SECONDS = 60.0
+_REFRESH_SECONDS = 120.0
 Say = Callable[[str], None]
 
 
@@ -30,22 +30,11 @@ def start(configuration: Configuration, say: Say) -> StackState:
     """The running stack, started if need be. Raises StackError when it cannot start, with the reason and the remedy."""
     places = Places(configuration.home)
     places.make()
-    with starting_lock(places):
+    with only_one(places):
         state = live_state(configuration.home)
         if state is None:
             return _start_keeper(configuration, places, say)
         return _brought_up_to_date(configuration, places, state, say)
-
-
-@contextlib.contextmanager
-def starting_lock(places: Places) -> Generator[None]:
-    """One `up` or `down` at a time for a home."""
-    descriptor = os.open(places.stack / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _start_keeper(configuration: Configuration, places: Places, say: Say) -> StackState:
@@ -110,31 +99,51 @@ class _SlowPhases:
 
 
 def _brought_up_to_date(configuration: Configuration, places: Places, state: StackState, say: Say) -> StackState:
-    """A running stack takes new code as soon as no delegation runs; other settings need `down` first."""
-    wanted = configuration.fingerprint()
-    if state.config_hash == wanted:
+    """A running stack takes newer code once no delegation runs; it keeps its settings until somebody ends it."""
+    if state.settings_hash != configuration.settings_hash():
+        say(
+            "the stack runs with other settings (port, database, server): `delegate down`, `delegate up` to change them"
+        )
+    if state.config_hash == configuration.fingerprint() or _is_newer(state.version):
         return state
-    say("the running stack has other code or settings: it takes the new code when no delegation runs")
+    if not _idle_within(places, _DRAIN_SECONDS, say):
+        say("delegations are running: run `delegate up` again when they are done, to use the new code")
+        return state
+    if state.keeper_hash == keeper_fingerprint():
+        return _with_new_flows(configuration, places, state)
+    say("the stack itself has new code: it is started anew")
+    end_keeper(places)
+    return _start_keeper(configuration, places, say)
+
+
+def _is_newer(version: str) -> bool:
+    """Whether the stack is newer than this program: an older client uses it as it is."""
+    from packaging.version import Version
+
+    return Version(version) > Version(program_version())
+
+
+def _idle_within(places: Places, seconds: float, say: Say) -> bool:
+    deadline, said = time.monotonic() + seconds, False
+    while flow_processes(places):
+        if not said:
+            say(f"delegations are running: waiting up to {seconds:.0f} s for them before new code is taken")
+            said = True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+def _with_new_flows(configuration: Configuration, places: Places, state: StackState) -> StackState:
+    """Launcher and worker are started anew by the keeper. Raises StackError when that fails."""
     os.kill(state.keeper.pid, signal.SIGHUP)
     deadline = time.monotonic() + _REFRESH_SECONDS
     while time.monotonic() < deadline:
         now = live_state(configuration.home)
         if now is None:
-            raise StackError(f"the stack ended while it took the new code: see {str(places.logs / 'keeper.log')!r}")
+            raise StackError(f"the stack ended while it took the new code: {_why_it_ended(places, 0)}")
         if now.config_hash != state.config_hash:
-            if now.config_hash != wanted:
-                say(
-                    "it was started with other settings (port, database or server): `delegate down`, then `delegate up`"
-                )
             return now
         time.sleep(0.1)
-    say("delegations are running: the stack takes the new code when they are done")
-    return state
-
-
-def progress(places: Places) -> dict[str, Any]:
-    """What the keeper last reported of itself."""
-    try:
-        return json.loads(text_or_none(places.progress) or "{}")
-    except ValueError:
-        return {}
+    raise StackError(f"the stack did not take the new code: see {str(places.logs / 'keeper.log')!r}")

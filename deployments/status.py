@@ -5,9 +5,9 @@ from typing import Any
 from delegation.errors import StackError
 from delegation.stack_state import StackState, running_stack
 from deployments.configuration import Configuration
+from deployments.control import progress
 from deployments.places import Places
 from deployments.rest import PrefectRest
-from deployments.starting import progress
 
 Report = tuple[int, dict[str, Any], str]
 

@@ -61,7 +61,7 @@ class Sweeper:
 
     def busy(self) -> bool:
         """Whether any flow process of ours lives."""
-        return bool(self._processes())
+        return bool(flow_processes(self._places))
 
     def sweep(self, worker_pid: int | None) -> None:
         """One look at everything. Raises StackError when the server does not answer."""
@@ -76,7 +76,7 @@ class Sweeper:
 
     def _stray(self) -> list[FlowRun]:
         """Runs that the server believes alive, or that crashed lately, and that have no process."""
-        living = self._processes()
+        living = flow_processes(self._places)
         handled = self._resumed()
         active = [
             run for run in self._runs(["RUNNING", "PENDING", "CANCELLING"]) if run.id not in living and _is_ripe(run)
@@ -103,7 +103,7 @@ class Sweeper:
 
     def _carry_out_cancellations(self, worker_pid: int | None) -> None:
         """A worker started after its runs knows nothing of them and ignores Cancelling."""
-        processes = self._processes()
+        processes = flow_processes(self._places)
         for run in self._runs(["CANCELLING"]):
             process = processes.get(run.id)
             ripe = run.age_seconds() > _CANCELLING_SECONDS
@@ -120,12 +120,6 @@ class Sweeper:
             psutil.Process(target).send_signal(signal.SIGTERM)
         except psutil.NoSuchProcess:
             return
-
-    def _processes(self) -> dict[str, int]:
-        """Flow run id -> the process that Prefect's worker started for it, else the flow process itself."""
-        launched = {run.flow_run_id: _client_or_flow(run) for run in launched_runs(self._places.runs)}
-        started = {_flow_run_of(process): process.pid for process in marked(self._places.token)}
-        return {**launched, **{name: pid for name, pid in started.items() if name}}
 
     def _runs(self, types: list[str], within: timedelta | None = None) -> list[FlowRun]:
         wanted: dict[str, Any] = {"state": {"type": {"any_": types}}}
@@ -168,6 +162,13 @@ class Sweeper:
     def _note(self, run: FlowRun, what: str) -> None:
         kept = list({**self._resumed(), run.id: what}.items())[-1000:]
         publish(self._ledger, json.dumps(dict(kept)))
+
+
+def flow_processes(places: Places) -> dict[str, int]:
+    """Flow run id -> the process that the worker started for it, else the flow process itself. Only what lives."""
+    launched = {run.flow_run_id: _client_or_flow(run) for run in launched_runs(places.runs)}
+    started = {_flow_run_of(process): process.pid for process in marked(places.token)}
+    return {**launched, **{name: pid for name, pid in started.items() if name}}
 
 
 def _is_ripe(run: FlowRun) -> bool:

@@ -1,53 +1,34 @@
-"""An honest receipt for a delegation whose flow run ended without writing one."""
+"""An honest receipt for a delegation whose flow run ended without writing one.
 
-from datetime import UTC, datetime
+What the record and the worktree still tell (patch, turns, usage) is in it; nothing else is claimed. A run that was
+cancelled before it had a process ends here, too: nobody else hears of it.
+"""
 
-from delegation.errors import FailureKind
-from delegation.receipt import Cost, Outcome, Receipt
-from delegation.records import Entry
+from delegation.errors import WorkFailed
+from delegation.receipt import Receipt
 from delegation.request import DelegationRequest
 from mcp_entry.prefect_api import FlowRun
 
 
-def receipt_without_flow(
-    request: DelegationRequest, entry: Entry, run: FlowRun | None, *, ui_url: str | None, why: str | None = None
-) -> Receipt:
-    """What can be said for certain: it was cancelled, or it failed, or it is lost. Nothing else is claimed."""
-    outcome, kind, message = _verdict(run)
-    return Receipt(
-        id=request.id,
-        outcome=outcome,
-        failure_kind=kind,
-        failure_message=why or message,
-        expects=request.card.expects,
-        agent=request.agent.name,
-        agent_source=request.agent.source,
-        model_requested=request.card.model,
-        model_used=None,
-        bucket=request.endpoint.bucket,
-        lane=request.endpoint.lane,
-        repo=request.repo,
-        base_commit=request.base_commit,
-        max_turns=request.limits.max_turns,
-        cost=Cost(amount_usd=None, kind="unknown"),
-        warnings=request.warnings,
-        flow_run_id=entry.flow_run_id,
-        ui_url=ui_url,
-        parent_id=request.parent_id,
-        number=entry.number,
-        created_at=request.created_at,
-        ended_at=datetime.now(UTC),
-    )
+def close_without_flow(request: DelegationRequest, run: FlowRun | None) -> Receipt:
+    """Write the receipt that the flow run did not write, and return it."""
+    from delegation.steps.record import record, record_cancelled, record_lost
 
-
-def _verdict(run: FlowRun | None) -> tuple[Outcome, FailureKind | None, str]:
     if run is None:
-        return "failed", "lost", "its flow run is gone and it left no receipt: `delegate rerun` starts it again"
+        return record_lost(request, "its flow run is gone and it left no receipt: `delegate rerun` starts it again")
     told = f": {run.message}" if run.message else ""
     match run.state:
         case "CANCELLED":
-            return "cancelled", None, f"cancelled before it left a receipt{told}"
+            return record_cancelled(request)
         case "CRASHED":
-            return "failed", "lost", f"its process died before it left a receipt{told}"
+            return record_lost(request, f"its process died before it left a receipt{told}")
         case _:
-            return "failed", "process", f"its flow run ended as {run.state_name!r} without a receipt{told}"
+            reason = f"its flow run ended as {run.state_name!r} without a receipt{told}"
+            return record(request, None, None, WorkFailed("process", reason))
+
+
+def close_unsubmitted(request: DelegationRequest, reason: str) -> Receipt:
+    """Write the receipt of a delegation that never got a flow run and that nobody can complete."""
+    from delegation.steps.record import record
+
+    return record(request, None, None, WorkFailed("lost", reason))

@@ -47,7 +47,7 @@ def serve() -> NoReturn:
 def put_away() -> Wire:
     """Keep the real stdin and stdout under other numbers; leave an empty 0, and a 1 that is stderr."""
     sys.stdout.flush()
-    wire = put_away()
+    wire = Wire(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     try:

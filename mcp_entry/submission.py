@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
 from delegation.admission import admit
@@ -10,19 +9,18 @@ from delegation.card import Card
 from delegation.errors import DelegateError, NotFoundError, UsageError
 from delegation.models.buckets import ceiling_of
 from delegation.records import Entry, RecordStore
-from delegation.records.store import title_of
 from delegation.request import DelegationRequest, Endpoint
 from delegation.settings import Settings
 from delegation.shared_state import SharedState, claim
+from delegation.steps.record import run_name_of, tags_of
 from mcp_entry import stack
-from mcp_entry.lost import receipt_without_flow
+from mcp_entry.lost import close_unsubmitted
 from mcp_entry.prefect_api import Deployment, FlowRun, NewRun, PrefectApi
 from mcp_entry.results import Started
 from mcp_entry.stack import Connection, Say
 
 _PARAMETER_BYTES = 500_000  # Prefect refuses parameters above 512 KiB
 _TASK_BEGINNING = 2_000
-_NAME_LENGTH = 90
 
 
 def submit(
@@ -73,7 +71,7 @@ def _claimed(
     else:
         request = records.request(row.id)
     if entry.flow_run_id is None and records.receipt(row.id) is None:
-        entry = _started(settings, records, request, entry, api, deployment)
+        entry = _started(settings, records, request, api, deployment)
     return Started(
         id=row.id,
         number=row.number,
@@ -95,7 +93,6 @@ def _started(
     settings: Settings,
     records: RecordStore,
     request: DelegationRequest,
-    entry: Entry,
     api: PrefectApi,
     deployment: Deployment,
 ) -> Entry:
@@ -104,8 +101,7 @@ def _started(
         run = _flow_run(settings, request, api, deployment)
     except DelegateError as error:
         if request.card.key is None:
-            why = f"it could not be handed to the stack: {error}"
-            records.write_receipt(receipt_without_flow(request, entry, None, ui_url=None, why=why))
+            close_unsubmitted(request, f"it could not be handed to the stack: {error}")
         raise
     return records.remember_flow_run(request.id, run.id)
 
@@ -124,7 +120,7 @@ def _flow_run(settings: Settings, request: DelegationRequest, api: PrefectApi, d
     return api.create_flow_run(
         deployment,
         NewRun(
-            name=run_name(request),
+            name=run_name_of(request),
             parameters={"request": _parameter(request)},
             tags=tags_of(request),
             work_queue=queue,
@@ -142,20 +138,6 @@ def queue_limit(settings: Settings, request: DelegationRequest) -> int:
 
 def _slots(settings: Settings, bucket: str) -> int:
     return ceiling_of(bucket, settings.ceilings, settings.catalogue.buckets).slots
-
-
-def run_name(request: DelegationRequest) -> str:
-    """Id and title, as the UI lists it."""
-    return f"{request.id} {title_of(request.card.task)}"[:_NAME_LENGTH]
-
-
-def tags_of(request: DelegationRequest) -> list[str]:
-    return [
-        request.id,
-        f"repo:{Path(request.repo).name}",
-        f"model:{request.endpoint.alias}",
-        f"bucket:{request.endpoint.bucket}",
-    ]
 
 
 def _parameter(request: DelegationRequest) -> dict[str, Any]:

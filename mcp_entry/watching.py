@@ -9,7 +9,7 @@ from delegation.receipt import Receipt
 from delegation.records import Progress, RecordStore
 from delegation.settings import Settings
 from mcp_entry import stack
-from mcp_entry.lost import receipt_without_flow
+from mcp_entry.lost import close_without_flow
 from mcp_entry.prefect_api import FlowRun
 from mcp_entry.standing import finished
 
@@ -18,6 +18,7 @@ _ASK_SECONDS = 2.0
 _ABSENT_SECONDS = 30.0
 _GRACE_SECONDS = 4.0
 _SUBMITTING_SECONDS = 60.0
+_RESUME_SECONDS = 60.0  # the keeper looks every 15 s and takes a crashed run up again once
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Watch:
     """One waiter. `look` is cheap and may be called every `LOOK_SECONDS`; it never blocks for long.
 
     The stack may restart under a waiter, so it counts as gone only after `_ABSENT_SECONDS` (at once where there was
-    none at the first look). A flow run that has ended gets `_GRACE_SECONDS` to let the receipt appear.
+    none at the first look). A flow run that has ended gets a grace, in which its receipt may appear or it may be resumed.
     """
 
     settings: Settings
@@ -70,7 +71,7 @@ class Watch:
         if run is not None and not run.has_ended:
             self._ended_at = None
             return None
-        return self._close(now, run, found.run_url(run.id if run else None))
+        return self._close(now, run)
 
     def _absent(self, now: float, error: StackError) -> None:
         if self._answered_at is None or now - self._answered_at > _ABSENT_SECONDS:
@@ -78,17 +79,16 @@ class Watch:
                 f"{error}; {self.delegation_id!r} has not ended: `delegate up` lets it go on"
             ) from error
 
-    def _close(self, now: float, run: FlowRun | None, ui_url: str | None) -> Receipt | None:
+    def _close(self, now: float, run: FlowRun | None) -> Receipt | None:
         """The flow run has ended: its receipt, or after a grace an honest one in its place."""
         if self._ended_at is None:
             self._ended_at = now
-        known = self.records.entry(self.delegation_id).flow_run_id is not None
-        if now - self._ended_at < (_GRACE_SECONDS if known else _SUBMITTING_SECONDS):
+        if now - self._ended_at < self._grace_seconds(run):
             return None
         earlier = self.records.receipt(self.delegation_id)
-        if earlier is not None:
-            return earlier
-        request = self.records.request(self.delegation_id)
-        receipt = receipt_without_flow(request, self.records.entry(self.delegation_id), run, ui_url=ui_url)
-        self.records.write_receipt(receipt)
-        return receipt
+        return earlier or close_without_flow(self.records.request(self.delegation_id), run)
+
+    def _grace_seconds(self, run: FlowRun | None) -> float:
+        if run is None and self.records.entry(self.delegation_id).flow_run_id is None:
+            return _SUBMITTING_SECONDS
+        return _RESUME_SECONDS if run is not None and run.state == "CRASHED" else _GRACE_SECONDS

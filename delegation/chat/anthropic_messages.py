@@ -9,7 +9,7 @@ from delegation.chat.history import clean
 from delegation.chat.messages import Block, Message, Stop, Text, Thinking, ToolResult, ToolSpec, ToolUse
 from delegation.chat.refusals import refusal_in_stream
 from delegation.chat.sse import DONE
-from delegation.chat.wire import Question, argument_text, items, mapping, number
+from delegation.chat.wire import Question, argument_text, items, mapping, number, words
 from delegation.receipt import Usage
 
 _MARK = {"type": "ephemeral"}
@@ -103,7 +103,7 @@ class MessagesReader:
 
     def __init__(self) -> None:
         self.draft: Draft = Draft()
-        self._open: dict[Any, Part] = {}
+        self._open: dict[str, Part] = {}
 
     def piece(self, event: Any) -> str:
         if event == DONE:
@@ -144,12 +144,12 @@ class MessagesReader:
         part = _opened(block)
         if part is None:
             return ""
-        self._open[index] = part
+        self._open[str(index)] = part
         self.draft.parts.append(part)
         return part.content if part.kind == "text" else ""
 
     def _delta(self, index: Any, delta: Mapping[str, Any]) -> str:
-        part = self._open.get(index)
+        part = self._open.get(str(index))
         if part is None:
             return ""
         if isinstance(delta.get("signature"), str):
@@ -173,12 +173,17 @@ def _opened(block: Mapping[str, Any]) -> Part | None:
         case "text":
             return Part("text", [str(block.get("text") or "")])
         case "thinking":
-            return Part("thinking", [str(block.get("thinking") or "")], signature=block.get("signature") or None)
+            return Part("thinking", [str(block.get("thinking") or "")], signature=words(block.get("signature")))
         case "redacted_thinking":
-            return Part("thinking", signature=block.get("data"), redacted=True)
+            return Part("thinking", signature=words(block.get("data")), redacted=True)
         case "tool_use":
             given = block.get("input")
-            return Part("call", [argument_text(given)] if given else [], id=block.get("id"), name=block.get("name"))
+            return Part(
+                "call",
+                [argument_text(given)] if given else [],
+                id=words(block.get("id")),
+                name=words(block.get("name")),
+            )
         case _:
             return None
 

@@ -11,7 +11,7 @@ from delegation.chat.messages import Message, Stop, Text, Thinking, ToolResult, 
 from delegation.chat.refusals import refusal_in_stream
 from delegation.chat.sse import DONE
 from delegation.chat.tool_slots import ToolSlots
-from delegation.chat.wire import Question, items, mapping, number
+from delegation.chat.wire import Question, amount, items, mapping, number
 from delegation.receipt import Usage
 
 # Opaque data on a call that has to come back with it (Gemini's thought signatures, in its own and LiteLLM's spelling).
@@ -125,8 +125,8 @@ class ChatReader:
         return "".join(self._choice(mapping(choice)) for choice in items(chunk.get("choices"))[:1])
 
     def whole(self, body: Mapping[str, Any]) -> None:
-        choices = items(body.get("choices"))
-        message = mapping(mapping(choices[0]).get("message")) if choices else {}
+        choices = [mapping(choice) for choice in items(body.get("choices"))[:1]]
+        message = mapping(choices[0].get("message")) if choices else {}
         for place, call in enumerate(items(message.get("tool_calls"))):
             if isinstance(call, dict):
                 call["index"] = place
@@ -140,8 +140,8 @@ class ChatReader:
         usage = mapping(chunk.get("usage"))
         if usage:
             draft.count(usage_of(usage))
-            cost = usage.get("cost")
-            draft.cost_usd = float(cost) if isinstance(cost, int | float) else draft.cost_usd
+            cost = amount(usage.get("cost"))
+            draft.cost_usd = draft.cost_usd if cost is None else cost
 
     def _choice(self, choice: Mapping[str, Any]) -> str:
         delta = mapping(choice.get("delta"))

@@ -10,7 +10,7 @@ from delegation.chat.history import clean
 from delegation.chat.messages import Message, Text, Thinking, ToolResult, ToolSpec, ToolUse
 from delegation.chat.refusals import refusal_in_stream
 from delegation.chat.sse import DONE
-from delegation.chat.wire import Question, argument_text, items, mapping, number
+from delegation.chat.wire import Question, argument_text, items, mapping, number, words
 from delegation.receipt import Usage
 
 _TERMINAL = ("response.completed", "response.incomplete", "response.failed")
@@ -70,7 +70,7 @@ class ResponsesReader:
 
     def __init__(self) -> None:
         self.draft: Draft = Draft()
-        self._open: dict[Any, Part] = {}
+        self._open: dict[str, Part] = {}
 
     def piece(self, event: Any) -> str:
         if event == DONE:
@@ -106,23 +106,23 @@ class ResponsesReader:
     def _open_item(self, index: Any, item: Mapping[str, Any]) -> Part | None:
         part = _opened(item)
         if part is not None:
-            self._open[index] = part
+            self._open[str(index)] = part
             self.draft.parts.append(part)
         return part
 
     def _close_item(self, index: Any, item: Mapping[str, Any]) -> None:
         """The complete item stands in for its pieces."""
-        part = self._open.get(index) or self._open_item(index, item)
+        part = self._open.get(str(index)) or self._open_item(index, item)
         if part is None:
             return
         part.pieces = [_content(item)] if _content(item) else part.pieces
-        part.signature = item.get("encrypted_content") or part.signature
-        part.name, part.id = item.get("name") or part.name, item.get("call_id") or part.id
+        part.signature = words(item.get("encrypted_content")) or part.signature
+        part.name, part.id = words(item.get("name")) or part.name, words(item.get("call_id")) or part.id
         if any(mapping(piece).get("type") == "refusal" for piece in items(item.get("content"))):
             self.draft.stop = "refusal"
 
     def _append(self, data: Mapping[str, Any], kind: str) -> str:
-        part, delta = self._open.get(data.get("output_index")), data.get("delta")
+        part, delta = self._open.get(str(data.get("output_index"))), data.get("delta")
         if part is None or part.kind != kind or not isinstance(delta, str):
             return ""
         part.pieces.append(delta)
@@ -153,7 +153,7 @@ def _opened(item: Mapping[str, Any]) -> Part | None:
         case "reasoning":
             return Part("thinking")
         case "function_call":
-            return Part("call", id=item.get("call_id"), name=item.get("name"))
+            return Part("call", id=words(item.get("call_id")), name=words(item.get("name")))
         case _:
             return None
 

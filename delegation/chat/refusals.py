@@ -208,7 +208,7 @@ def _spent_window_seconds(headers: Mapping[str, Any]) -> float | None:
 def _number(value: Any) -> float | None:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

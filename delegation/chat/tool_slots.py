@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from delegation.chat.draft import Draft, Part
-from delegation.chat.wire import argument_text, mapping
+from delegation.chat.wire import argument_text, mapping, words
 
 
 class ToolSlots:
@@ -24,10 +24,9 @@ class ToolSlots:
     def add(self, piece: Mapping[str, Any], extras: Sequence[str] = ()) -> None:
         """Append one delta to the call it belongs to."""
         function = mapping(piece.get("function"))
-        name = function.get("name") if isinstance(function.get("name"), str) else None
-        identity = piece.get("id") if isinstance(piece.get("id"), str) else None
+        name = words(function.get("name"))
         index = piece.get("index") if isinstance(piece.get("index"), int) else None
-        part = self._part(identity or None, index, name or None)
+        part = self._part(words(piece.get("id")), index, name)
         part.name = name or part.name
         if arguments := argument_text(function.get("arguments")):
             part.pieces.append(arguments)

@@ -52,7 +52,15 @@ class WireFormat(Protocol):
 
 def number(value: Any) -> int | None:
     """A token count, or None for anything that is none."""
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+    known = amount(value)
+    return None if known is None else int(known)
+
+
+def amount(value: Any) -> float | None:
+    """A number that is finite and not negative, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+        return None
+    return float(value)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -63,6 +71,11 @@ def mapping(value: Any) -> Mapping[str, Any]:
 def items(value: Any) -> list[Any]:
     """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
+
+
+def words(value: Any) -> str | None:
+    """The value if it is a text with something in it, else None."""
+    return value if isinstance(value, str) and value else None
 
 
 def argument_text(value: Any) -> str:

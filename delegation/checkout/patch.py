@@ -29,7 +29,7 @@ from delegation.checkout.worktree import Worktree, seeded_names
 from delegation.errors import WorkFailed
 from delegation.values import Value
 
-__all__ = ["Applied", "Patch", "apply_in", "apply_patch", "collect", "ignored_by_agent"]
+__all__ = ["Applied", "Patch", "apply_in", "apply_patch", "collect", "ignored_by_agent", "tree_now"]
 
 
 class Patch(Value):
@@ -74,6 +74,12 @@ def collect(worktree: Worktree, *, out: Path, message: str) -> Patch | None:
     worktree.ledger.change(worktree.name, captured_tree=state.tree)
     more = {"ignored_outputs": tuple(map(shown, outputs.names)), "warnings": (*patch.warnings, *remarks)}
     return patch.model_copy(update=more)
+
+
+def tree_now(worktree: Worktree) -> str:
+    """The id of everything that lies in the tree at this moment. Changes nothing. Raises WorkFailed('checkout')."""
+    with copied_index(worktree.desk) as working:
+        return record_state(working, seeded_names(worktree)).tree
 
 
 def ignored_by_agent(worktree: Worktree) -> tuple[str, ...]:

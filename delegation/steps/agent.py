@@ -12,6 +12,7 @@ from delegation.agents.tools.toolbox import CLOUD_TIMEOUT_SECONDS, LOCAL_TIMEOUT
 from delegation.agents.trajectory import Trajectory
 from delegation.chat.client import connect
 from delegation.chat.messages import ChatModel, Message, Reply, ToolSpec
+from delegation.checkout.patch import tree_now
 from delegation.checkout.worktree import Worktree
 from delegation.files import publish
 from delegation.records import Progress
@@ -41,7 +42,7 @@ def work(
     started_at = datetime.now(UTC)
     room = room_of(request, worktree, home())
     key = _key(request.endpoint)
-    with connect(request.endpoint, key) as model:
+    with connect(request.endpoint, key, allow_hosts=request.local_hosts) as model:
         result = run_agent(
             model=_Gated(model, before_request),
             agent=request.agent,
@@ -50,6 +51,7 @@ def work(
             limits=request.limits,
             trajectory=Trajectory(record_folder(request.id) / "trajectory.jsonl", secrets=[key] if key else []),
             expects=request.card.expects,
+            tree=lambda: tree_now(worktree),
             cancelled=threading.Event(),
             on_turn=lambda report: _tell(request, report, on_turn),
         )
@@ -89,7 +91,7 @@ def _toolbox(request: DelegationRequest, worktree: Worktree, room: Room) -> Tool
     return Toolbox(
         root=Path(worktree.root),
         workdir=str(Path(worktree.workdir).relative_to(worktree.root)),
-        shell=room.shell,
+        shell=room.shell if load_settings().run_bash else None,
         bash_timeout_seconds=LOCAL_TIMEOUT_SECONDS if request.endpoint.lane == "local" else CLOUD_TIMEOUT_SECONDS,
         allowed=request.agent.tools,
     )
@@ -118,6 +120,9 @@ def _work(result: AgentResult, endpoints: tuple[str, ...], room: Room, started_a
         usage=result.usage,
         cost=result.cost,
         response_model=result.response_model,
+        costs=result.costs,
+        nudge_reply=result.nudge_reply,
+        last_text=result.last_text,
         endpoints=endpoints,
         confined_by=room.confined_by,
         warnings=result.warnings,

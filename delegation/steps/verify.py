@@ -9,6 +9,7 @@ from delegation.errors import WorkFailed
 from delegation.receipt import Verification
 from delegation.request import DelegationRequest
 from delegation.steps.place import begin_step, home, record_folder
+from delegation.steps.room import callers_environment
 
 
 def verify(request: DelegationRequest, worktree: Worktree, patch: Patch) -> Verification:
@@ -33,6 +34,8 @@ def verify(request: DelegationRequest, worktree: Worktree, patch: Patch) -> Veri
             timeout_seconds=request.card.verify_timeout_seconds,
             workdir=request.workdir,
             our_home=home().root,
+            ignored_files=patch.ignored_outputs,
+            environment=callers_environment(request),
         )
     except WorkFailed as error:
         return Verification(command=command, verdict="none", base=None, candidate=None, reason=f"{error.kind}: {error}")

@@ -34,6 +34,7 @@ class Conditions:
     cancelled: threading.Event | None
     interpreter: Interpreter = field(default_factory=Interpreter)
     node_major: int | None = None
+    environment: Mapping[str, str] | None = None  # that of whoever asked; none means this process's own
     readable: tuple[Path, ...] = ()  # installed packages and tools outside the usual places
 
 
@@ -42,7 +43,7 @@ def with_programs(bare: Conditions) -> Conditions:
     bare.place.mkdir(mode=0o700, parents=True, exist_ok=True)
     probe = bare.place / "probe"
     make_private_folders(probe / "h", probe / "t")
-    env = child_environment(home=probe / "h", temp=probe / "t")
+    env = child_environment(home=probe / "h", temp=probe / "t", source=bare.environment)
     interpreter = interpreter_of(f"{bare.command}\n{bare.setup or ''}", repo=bare.repo, workdir=bare.workdir, env=env)
     return replace(
         bare,

@@ -182,7 +182,7 @@ def _environment(conditions: Conditions, checkout: Path, room: Room) -> dict[str
     extra = {"PYTHONDONTWRITEBYTECODE": "1", "DELEGATE_FREE_PORT": str(_free_port())}
     if conditions.interpreter.leaks:
         extra["PYTHONPATH"] = ":".join(str(checkout / folder) for folder in conditions.interpreter.leaks)
-    return child_environment(home=room.home, temp=room.temp, extra=extra)
+    return child_environment(home=room.home, temp=room.temp, extra=extra, source=conditions.environment)
 
 
 def _free_port() -> int:

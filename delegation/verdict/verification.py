@@ -2,7 +2,7 @@
 
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ def verify(
     workdir: str = ".",
     our_home: Path | None = None,
     ignored_files: tuple[str, ...] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> Verification:
     """Judge `patch_file` on `base_commit` by `command`, each run in a checkout of its own below `place`.
 
@@ -49,7 +50,8 @@ def verify(
     `candidate.log` are left in `record_dir`. When `cancelled` is set the verdict is 'none' with the reason
     'cancelled'. `place` is a folder for this call alone and is gone at its end. `our_home` (the parent of `baselines`
     by default) is hidden from the command. `ignored_files` are paths that the agent left behind and git ignores: a
-    candidate that misses one of them is flagged.
+    candidate that misses one of them is flagged. `environment` is that of whoever asked (this process's by default):
+    its PATH is where the command finds its programs.
 
     Raises WorkFailed: "checkout" (no checkout, or the patch does not apply), "confinement", "process".
     """
@@ -66,6 +68,7 @@ def verify(
             network=network,
             timeout_seconds=timeout_seconds,
             cancelled=cancelled,
+            environment=environment,
         )
     )
     record_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

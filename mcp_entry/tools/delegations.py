@@ -192,7 +192,10 @@ def _poll(desk: Desk) -> Any:
         notes = await desk.wait(known, wait_seconds, ctx)
         views = await desk.call(lambda verbs: _views(verbs, known))
         return Polled(
-            delegations=bounded(views), unknown=unknown, all_ended=bool(views) and all(view.ended for view in views), notes=notes[:5]
+            delegations=bounded(views),
+            unknown=unknown,
+            all_ended=bool(views) and all(view.ended for view in views),
+            notes=notes[:5],
         )
 
     return poll_delegations

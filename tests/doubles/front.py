@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from doubles.prefect_double import PrefectDouble
+
 from delegation.admission import admit
 from delegation.card import Card
 from delegation.ids import new_id
@@ -14,8 +16,6 @@ from delegation.receipt import Cost, PatchSummary, Receipt
 from delegation.records import Progress, RecordStore
 from delegation.settings import Settings, load_settings
 from mcp_entry.service import Service
-
-from doubles.prefect_double import PrefectDouble
 
 ROOT = Path(__file__).parents[2]
 

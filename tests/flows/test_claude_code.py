@@ -97,7 +97,7 @@ def test_claude_code_delegates_and_gets_a_verified_patch(stack: Terminal, cachet
     assert delegation["patch"]["files"] == 1
     assert events[-1]["result"] == "Delegated."
     shown = stack("show", delegation["delegation_id"], "--json").json
-    assert shown["receipt"]["verification"]["verdict"] == "passed"
+    assert shown["verification"]["verdict"] == "passed"
     assert BROKEN in (cachetools / "src/cachetools/__init__.py").read_text()
 
 

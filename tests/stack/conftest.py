@@ -84,11 +84,6 @@ class Program:
     def end(self) -> None:
         """Ends and purges; then nothing of this home may be left anywhere."""
         self.environment.clear()
-        import shutil
-
-        shutil.copytree(
-            self.places.logs, f"/tmp/sk1/faillogs/{self.places.token}", dirs_exist_ok=True
-        ) if self.places.logs.exists() else 0
         report, _ = self.run("down", "--purge")
         left = self.processes()
         assert left == []

@@ -257,6 +257,13 @@ def thought_signature_comes_back(served: Any) -> None:
     assert call["extra_content"] == {"google": {"thought_signature": "sig"}}
 
 
+def thought_signature_goes_to_nobody_else(served: Any) -> None:
+    extra = {"provider": "elsewhere/m", "extra_content": {"google": {"thought_signature": "sig"}}}
+    use = ToolUse("a", "submit", extra=extra)
+    served.ask(Message.user("1"), Message("assistant", (use,)), Message("user", (ToolResult("a", "ok"),)))
+    assert set(served.bodies[0]["messages"][2]["tool_calls"][0]) == {"id", "type", "function"}
+
+
 def open_calls_are_answered(served: Any) -> None:
     use = ToolUse("call_1", "run_bash", {"command": "make"})
     served.ask(Message.user("a"), Message("assistant", (use,)), Message.user("go on"))

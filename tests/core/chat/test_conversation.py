@@ -1,18 +1,27 @@
 """The inner form: it survives a log, is repaired before it is sent, and arguments are read without guessing."""
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import copy
 from typing import Any
 
 import pytest
+import scripted_wire
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_endpoint import Call, Turn
+from scripted_endpoint import Call, Request, Turn
 
+from delegation.chat.anthropic_messages import AnthropicMessages
 from delegation.chat.arguments import parsed_arguments
+from delegation.chat.draft import NothingUsable, RefusedInStream, StreamBroken, finished
 from delegation.chat.history import NO_RESULT, repaired
 from delegation.chat.live_text import LiveText
-from delegation.chat.messages import Block, Message, Text, Thinking, ToolResult, ToolUse
+from delegation.chat.messages import Block, Message, Reply, Text, Thinking, ToolResult, ToolUse
+from delegation.chat.openai_chat import OpenAIChat
+from delegation.chat.openai_responses import OpenAIResponses
 from delegation.chat.think_tags import split_thinking
+from delegation.chat.wire import WireFormat
 
 USE = ToolUse("a", "run_bash", {"command": "ls"})
 OTHER = ToolUse("b", "run_bash", {"command": "pwd"})
@@ -179,3 +188,56 @@ def test_text_is_shown_without_its_reasoning_however_it_is_cut(sizes: list[int])
         text = text[size:]
     live.finish()
     assert "".join(shown).strip() == "shown < here"
+
+
+TURN = Turn(text="hi", thinking="hm", calls=(Call("submit", {"a": 1}),), cost_usd=0.1)
+NONSENSE = (None, 5, -1, True, "x", "", [], [5], [None], {}, {"x": 1}, float("nan"), float("inf"), 10**400)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in entries:
+        yield from places(inner, (*path, key))
+
+
+def replaced(value: Any, path: tuple[Any, ...], by: Any) -> Any:
+    if not path:
+        return by
+    changed = copy(value)
+    changed[path[0]] = replaced(value[path[0]], path[1:], by)
+    return changed
+
+
+def read(wire: WireFormat, events: list[Any], body: Any) -> None:
+    streamed, at_once = wire.reader(), wire.reader()
+    with suppress(RefusedInStream, StreamBroken, NothingUsable):
+        for event in events:
+            streamed.piece(event)
+        is_sound(finished(streamed.draft, provider="p", tools=[], text_tool_calls=True))
+    with suppress(RefusedInStream, StreamBroken, NothingUsable):
+        at_once.whole(body if isinstance(body, dict) else {})
+        is_sound(finished(at_once.draft, provider="p", tools=[], text_tool_calls=True))
+
+
+def is_sound(reply: Reply) -> None:
+    """It can be logged, read back, and its calls can be answered."""
+    logged = json.dumps(reply.message.to_json(), allow_nan=False)
+    assert Message.from_json(json.loads(logged)) == reply.message
+    assert all(isinstance(use.id, str) and isinstance(use.name, str) and use.id for use in reply.tool_uses)
+
+
+@pytest.mark.parametrize("wire", [OpenAIChat(), AnthropicMessages(), OpenAIResponses()])
+def test_nonsense_anywhere_in_an_answer_is_at_most_a_failed_answer(wire: WireFormat):
+    request = Request("POST", wire.path, {}, {"model": "m", "stream": True})
+    frames = (frame.split("data: ", 1)[1] for frame in scripted_wire.streamed(TURN, request))
+    events = [json.loads(frame) for frame in frames if not frame.startswith("[DONE]")]
+    body = scripted_wire.whole(TURN, request)
+    read(wire, events, body)
+    for number, event in enumerate(events):
+        for path in places(event):
+            for nonsense in NONSENSE:
+                read(wire, [*events[:number], replaced(event, path, nonsense), *events[number + 1 :]], {})
+    for path in places(body):
+        for nonsense in NONSENSE:
+            read(wire, [], replaced(body, path, nonsense))

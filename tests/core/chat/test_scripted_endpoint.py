@@ -100,7 +100,10 @@ def test_a_wrong_key_is_refused():
         assert ask(endpoint.base_url).status_code == 401
         right = {"authorization": "Bearer right"}
         body = {"model": "m", "messages": []}
-        assert httpx.post(f"{endpoint.base_url}/chat/completions", json=body, headers=right, verify=False).status_code == 200
+        assert (
+            httpx.post(f"{endpoint.base_url}/chat/completions", json=body, headers=right, verify=False).status_code
+            == 200
+        )
 
 
 def test_models_health_head_and_count_are_served():

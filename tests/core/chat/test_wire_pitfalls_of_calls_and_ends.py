@@ -48,6 +48,12 @@ NEITHER_ID_NOR_INDEX = chat_frames(
 
 PITFALLS = [
     Pitfall((1,), "every call has index 0", (Turn(calls=(LS, PWD), fault="index_collision"),), calls_are(*TWO)),
+    Pitfall(
+        (1,),
+        "calls of different tools on index 0",
+        (Turn(calls=(LS, Call("read_file", {"path": "a"})), fault="index_collision"),),
+        calls_are(TWO[0], ("read_file", {"path": "a"})),
+    ),
     Pitfall((2, 3), "a new id on a used index is a new call", (Turn(frames=INTERLEAVED),), calls_are(*TWO)),
     Pitfall((4,), "no index at all", (Turn(calls=(LS, PWD), fault="no_index"),), calls_are(*TWO)),
     Pitfall((4,), "neither id nor index", (Turn(frames=NEITHER_ID_NOR_INDEX),), calls_are(*TWO)),

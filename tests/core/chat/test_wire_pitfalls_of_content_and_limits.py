@@ -34,6 +34,7 @@ from tests.core.chat.pitfalls import (
     text_is,
     thinking_goes_only_where_it_came_from,
     thought_signature_comes_back,
+    thought_signature_goes_to_nobody_else,
     unsigned_thinking_goes_back,
     usage_is,
 )
@@ -247,6 +248,7 @@ PITFALLS = [
         ANTHROPIC,
     ),
     Pitfall((61,), "thought signatures come back", (Turn(frames=GEMINI), GOOD), thought_signature_comes_back),
+    Pitfall((61,), "thought signatures go to nobody else", (GOOD,), thought_signature_goes_to_nobody_else),
     Pitfall((62,), "open calls are answered", (GOOD,), open_calls_are_answered),
     Pitfall(
         (63,),

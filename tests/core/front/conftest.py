@@ -39,7 +39,7 @@ def _tables(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @pytest.fixture
-def front(tmp_path: Path, _template: Path) -> Front:
+def front(tmp_path: Path, _template: Path, monkeypatch: pytest.MonkeyPatch) -> Front:
     """A user with a repository and a default model, and no stack."""
     repo = shutil.copytree(_template, tmp_path / "repo")
     home = tmp_path / "home"
@@ -54,6 +54,7 @@ def front(tmp_path: Path, _template: Path) -> Front:
         "COLUMNS": "200",
         "NO_COLOR": "1",
     }
+    monkeypatch.setenv("DELEGATE_HOME", str(home))  # for the steps, which find their home themselves
     return Front(home, repo, environ)
 
 
@@ -98,6 +99,7 @@ def stacked(front: Front, _tables: bytes, _keeper: ProcessId) -> Iterator[Front]
 @pytest.fixture
 def until() -> Callable[[Callable[[], bool]], None]:
     """Wait for a condition, for ten seconds at most."""
+
     def wait(condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 10
         while not condition():

@@ -109,7 +109,9 @@ async def test_the_input_schema_is_small_and_names_every_argument(front: Front):
 
     assert sum(len(json.dumps(tool.input_schema)) + len(tool.description or "") for tool in tools) < 20_000
     assert delegate.input_schema["required"] == ["task"]
-    assert {"agent_name", "task", "workdir", "max_turns", "model", "max_tokens"} <= set(delegate.input_schema["properties"])
+    assert {"agent_name", "task", "workdir", "max_turns", "model", "max_tokens"} <= set(
+        delegate.input_schema["properties"]
+    )
 
 
 async def test_tools_can_be_trimmed_by_name_and_by_group(front: Front):
@@ -149,7 +151,12 @@ async def test_a_blocking_call_gives_the_verdict_with_progress_on_the_way(stacke
         )
 
     delegation_id = stacked.records.ids()[0]
-    assert (answer["delegation_id"], answer["outcome"], answer["ended"], answer["watch"]) == (delegation_id, "verified", True, None)
+    assert (answer["delegation_id"], answer["outcome"], answer["ended"], answer["watch"]) == (
+        delegation_id,
+        "verified",
+        True,
+        None,
+    )
     assert answer["patch"]["path"] == str(stacked.records.folder(delegation_id) / "patch.diff")
     assert stacked.records.request(delegation_id).tool == "delegate_to_local_agent"
     assert stacked.records.request(delegation_id).limits.max_turns == 7
@@ -158,7 +165,9 @@ async def test_a_blocking_call_gives_the_verdict_with_progress_on_the_way(stacke
 
 async def test_a_call_that_may_not_wait_answers_with_the_id_and_how_to_watch(stacked: Front, mode: str):
     answer = content(
-        await called(stacked, "delegate_to_local_agent", {"task": "x", "workdir": str(stacked.repo), "wait_seconds": 0}, mode)
+        await called(
+            stacked, "delegate_to_local_agent", {"task": "x", "workdir": str(stacked.repo), "wait_seconds": 0}, mode
+        )
     )
 
     assert (answer["state"], answer["ended"], answer["outcome"]) == ("submitted", False, None)
@@ -194,7 +203,9 @@ async def test_the_same_tool_use_is_the_same_delegation(stacked: Front, mode: st
     for tool_use in ("toolu_1", "toolu_1", "toolu_2", None):
         async with client(stacked, mode) as connected:
             meta = {"claudecode/toolUseId": tool_use} if tool_use else None
-            ids.append(content(await connected.call_tool("delegate_to_local_agent", arguments, meta=meta))["delegation_id"])
+            ids.append(
+                content(await connected.call_tool("delegate_to_local_agent", arguments, meta=meta))["delegation_id"]
+            )
 
     assert ids[0] == ids[1]
     assert len(set(ids)) == 3
@@ -249,7 +260,9 @@ async def test_polling_waits_as_long_as_it_is_asked_to(stacked: Front, mode: str
 
     assert [each["state"] for each in at_once["delegations"]] == ["refuted", "submitted"]
     assert at_once["all_ended"] is False
-    assert at_once["unknown"] == [{"text": "nosuch", "error": "no delegation 'nosuch': `delegate list` shows their ids"}]
+    assert at_once["unknown"] == [
+        {"text": "nosuch", "error": "no delegation 'nosuch': `delegate list` shows their ids"}
+    ]
     assert [each["state"] for each in waited["delegations"]] == ["refuted", "verified"]
     assert waited["all_ended"] is True
 
@@ -269,7 +282,9 @@ async def test_results_stay_small_however_large_the_work(front: Front, mode: str
         front.end(delegation_id, "answered", answer="é" * 200_000, patch=PATCH * 30_000)
         with (front.records.folder(delegation_id) / "trajectory.jsonl").open("w") as log:
             for seq in range(300):
-                log.write(json.dumps({"seq": seq, "time": "t", "type": "result", "turn": 1, "text": "é" * 9_000}) + "\n")
+                log.write(
+                    json.dumps({"seq": seq, "time": "t", "type": "result", "turn": 1, "text": "é" * 9_000}) + "\n"
+                )
 
     async with client(front, mode) as connected:
         results = [
@@ -305,13 +320,18 @@ async def test_a_transcript_can_be_read_in_parts(front: Front):
     delegation_id = front.keep()
     with (front.records.folder(delegation_id) / "trajectory.jsonl").open("w") as log:
         for seq in range(120):
-            log.write(json.dumps({"seq": seq, "time": "t", "type": "note", "turn": 1, "reason": "r", "text": f"n{seq}"}) + "\n")
+            log.write(
+                json.dumps({"seq": seq, "time": "t", "type": "note", "turn": 1, "reason": "r", "text": f"n{seq}"})
+                + "\n"
+            )
     seen: list[str] = []
     offset = 0
     async with client(front) as connected:
         while offset is not None:
             page = content(
-                await connected.call_tool("get_delegation_transcript", {"delegation_id": delegation_id, "offset": offset})
+                await connected.call_tool(
+                    "get_delegation_transcript", {"delegation_id": delegation_id, "offset": offset}
+                )
             )
             seen += [entry["text"] for entry in page["entries"]]
             offset = page["next_offset"]
@@ -385,7 +405,9 @@ async def test_settings_that_cannot_be_read_are_a_tool_error_and_can_be_mended(f
 
 async def test_agents_and_backend_are_told_without_a_stack(front: Front, mode: str):
     (front.repo / ".claude" / "agents").mkdir(parents=True)
-    (front.repo / ".claude" / "agents" / "tester.md").write_text("---\ndescription: Tests\n---\nTest.\n", encoding="utf-8")
+    (front.repo / ".claude" / "agents" / "tester.md").write_text(
+        "---\ndescription: Tests\n---\nTest.\n", encoding="utf-8"
+    )
 
     agents = content(await called(front, "list_local_agents", {"workdir": str(front.repo)}, mode))["agents"]
     status = content(await called(front, "local_backend_status", {}, mode))

@@ -10,14 +10,21 @@ from delegation.errors import StackError, StackNotRunning
 from mcp_entry.prefect_api import NewRun, PrefectApi
 
 RUN = NewRun(
-    name="dg-1 title", parameters={"request": {"id": "dg-1"}}, tags=["dg-1"], work_queue="local--now", idempotency_key="dg-1"
+    name="dg-1 title",
+    parameters={"request": {"id": "dg-1"}},
+    tags=["dg-1"],
+    work_queue="local--now",
+    idempotency_key="dg-1",
 )
 
 
 def test_the_same_idempotency_key_gives_the_same_run():
     with PrefectDouble() as prefect, PrefectApi(prefect.api_url) as api:
         deployment = api.deployment()
-        first, second = api.create_flow_run(deployment, RUN), api.create_flow_run(deployment, replace(RUN, name="other"))
+        first, second = (
+            api.create_flow_run(deployment, RUN),
+            api.create_flow_run(deployment, replace(RUN, name="other")),
+        )
 
     assert (first.id, first.name, first.state) == (second.id, "dg-1 title", "SCHEDULED")
 
@@ -48,7 +55,7 @@ def test_nothing_answering_is_a_stack_that_is_not_running():
         url = f"http://127.0.0.1:{free.getsockname()[1]}/api"
     with PrefectApi(url) as api:
         assert not api.is_healthy()
-        with pytest.raises(StackNotRunning, match="nothing answers at .* run `delegate up`"):
+        with pytest.raises(StackNotRunning, match=r"nothing answers at .* run `delegate up`"):
             api.deployment()
 
 

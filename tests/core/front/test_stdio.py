@@ -49,6 +49,7 @@ class Server:
         self.child = child
         self.lines: list[bytes] = []
         self._arrived: queue.Queue[bytes] = queue.Queue()
+        self._answers: dict[int | None, dict[str, Any]] = {}
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -68,10 +69,10 @@ class Server:
 
     def answer(self, number: int, seconds: float = 30) -> dict[str, Any]:
         deadline = time.monotonic() + seconds
-        while True:
+        while number not in self._answers:
             message = json.loads(self._arrived.get(timeout=deadline - time.monotonic()))
-            if message.get("id") == number:
-                return message
+            self._answers[message.get("id")] = message
+        return self._answers.pop(number)
 
     def greet(self) -> None:
         info = {"name": "raw", "version": "1"}
@@ -215,7 +216,7 @@ def test_it_ends_with_its_parent_even_when_stdin_stays_open(front: Front, until:
     finally:
         between.kill()
         between.wait()
-        os.close(writing)
+        os.close(writing)  # the end of stdin ends it in any case
 
 
 def _threads(pid: int) -> int:

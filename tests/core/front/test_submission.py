@@ -17,9 +17,9 @@ def test_a_card_becomes_a_row_a_record_and_a_flow_run(stacked: Front):
 
     run = stacked.prefect.runs[started.flow_run_id]
     request = stacked.records.request(started.id)
-    assert run["name"] == f"{started.id} Fix the median"
+    assert run["name"] == f"Fix the median · {started.id}"
     assert run["parameters"] == {"request": request.model_dump(mode="json")}
-    assert run["tags"] == [started.id, "repo:repo", "model:local-scripted", "bucket:local-"]
+    assert set(run["tags"]) == {started.id, "repo:repo", "model:local-scripted", "bucket:local-"}
     assert (run["work_queue_name"], run["idempotency_key"]) == ("local--now", started.id)
     assert (started.number, started.is_new) == (1, True)
     assert started.ui_url == f"{stacked.prefect.api_url.removesuffix('/api')}/runs/flow-run/{started.flow_run_id}"
@@ -57,7 +57,8 @@ def test_the_same_key_is_the_same_delegation(stacked: Front):
 def test_the_same_key_from_many_callers_at_once_is_one_delegation(stacked: Front):
     ids: list[str] = []
     callers = [
-        threading.Thread(target=lambda: ids.append(stacked.service().submit(stacked.card(key="k")).id)) for _ in range(6)
+        threading.Thread(target=lambda: ids.append(stacked.service().submit(stacked.card(key="k")).id))
+        for _ in range(6)
     ]
     for caller in callers:
         caller.start()

@@ -23,7 +23,9 @@ USAGE = Usage(input_tokens=353_970, output_tokens=5_841)
         ("unknown", None, ""),
     ],
 )
-def test_the_tokens_line_shows_money_of_one_kind_and_none_that_is_unknown(kind: CostKind, amount: float | None, money: str):
+def test_the_tokens_line_shows_money_of_one_kind_and_none_that_is_unknown(
+    kind: CostKind, amount: float | None, money: str
+):
     line = tokens_line(USAGE, Cost(amount_usd=amount, kind=kind))
 
     assert line == f"[tokens: 353970 prompt / 5841 completion / 359811 total{money}]"
@@ -106,7 +108,9 @@ def test_a_record_that_cannot_be_read_is_still_listed(front: Front):
 
 def test_what_a_model_wrote_cannot_drive_the_terminal(front: Front):
     delegation_id = front.keep()
-    receipt = front.end(delegation_id, "answered", answer="\x1b]0;owned\x07done\x1b[2J [red]not markup[/red]", patch=b"+\x1b[31mred\n")
+    receipt = front.end(
+        delegation_id, "answered", answer="\x1b]0;owned\x07done\x1b[2J [red]not markup[/red]", patch=b"+\x1b[31mred\n"
+    )
     console = Console(record=True, width=160, force_terminal=False)
 
     show_receipt(console, receipt)

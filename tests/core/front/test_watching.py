@@ -50,7 +50,6 @@ def test_a_run_that_goes_on_is_asked_about_every_two_seconds(stacked: Front):
 @pytest.mark.parametrize(
     ("state", "name", "outcome", "kind"),
     [
-        ("CRASHED", "Crashed", "failed", "lost"),
         ("FAILED", "Failed", "failed", "process"),
         ("CANCELLED", "Cancelled", "cancelled", None),
         ("COMPLETED", "Completed", "failed", "process"),
@@ -92,19 +91,27 @@ def test_a_receipt_that_appears_in_the_grace_wins(stacked: Front):
     assert waiting.look() == receipt
 
 
-def test_a_crashed_run_that_runs_again_is_not_lost(stacked: Front):
+def test_a_crashed_run_is_lost_only_when_the_keeper_does_not_take_it_up_again(stacked: Front):
     delegation_id, run_id = submitted(stacked)
-    stacked.prefect.end(run_id, "CRASHED")
+    stacked.prefect.end(run_id, "CRASHED", message="Flow run process exited with status code: -9")
     clock = Clock()
     waiting = watch(stacked, delegation_id, clock)
     waiting.look()
+    clock.now += 40
+    assert waiting.look() is None
     stacked.prefect.end(run_id, "RUNNING")
     clock.now += 3
     assert waiting.look() is None
     stacked.prefect.end(run_id, "CRASHED")
-    clock.now += 3
-
+    clock.now += 40
     assert waiting.look() is None, "its grace begins anew"
+    clock.now += 61
+
+    receipt = waiting.look()
+
+    assert receipt is not None
+    assert (receipt.outcome, receipt.failure_kind) == ("failed", "lost")
+    assert receipt.failure_message == "its process died before it left a receipt"
 
 
 def test_a_record_without_a_run_is_given_time_to_be_submitted(stacked: Front):
@@ -144,7 +151,7 @@ def test_a_stack_that_restarts_is_waited_for(stacked: Front):
 
 
 def test_work_that_goes_on_after_a_first_receipt_has_not_ended(stacked: Front):
-    delegation_id, run_id = submitted(stacked)
+    delegation_id, _ = submitted(stacked)
     stacked.end(delegation_id, "refuted")
     stacked.records.write_status(delegation_id, Progress(step="verify", detail=None))
     clock = Clock()

@@ -122,6 +122,25 @@ def test_an_env_file_can_neither_move_our_state_nor_choose_programs_nor_loosen_a
     assert unset.home.root == tmp_path / ".local/share/delegate-flows"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            n
+            for n in VARIABLES
+            if n.endswith(("_BIN", "_LAUNCHER", "_DIR", "_FILE", "_DANGER")) or n.startswith("PREFECT_")
+        ),
+        *("DELEGATE_DATABASE", "DELEGATE_DATABASE_URL", "DELEGATE_SERVER_PORT", "DELEGATE_ALLOW_PATH_ESCAPE"),
+        *("DELEGATE_ENV_PASSTHROUGH", "DELEGATE_LOCAL_HOSTS", "DELEGATE_LOCAL_PATHS", "DELEGATE_MCP_CONFIG"),
+        *("DELEGATE_PROVIDER_ALLOWED_HOSTS", "DELEGATE_NETWORK", "XDG_DATA_HOME", "LD_PRELOAD", "GIT_DIR"),
+    ],
+)
+def test_what_an_env_file_may_not_set_is_not_there(settings_for, name: str):
+    settings = settings_for(env_file=f"{name}=x\n")
+    assert name not in settings.environ
+    assert settings.from_env_file == frozenset()
+
+
 def test_an_env_file_is_not_expanded_from_the_environment(settings_for):
     assert settings_for(env_file="DELEGATE_LOCAL_MODEL=${SECRET}\n", SECRET="s").local_model == "${SECRET}"
 

@@ -8,7 +8,7 @@ import pytest
 from delegation.errors import StackError, UsageError
 from delegation.home import Home
 from deployments.buckets import Bucket
-from deployments.configuration import Configuration, configuration
+from deployments.configuration import Configuration, configuration, keeper_fingerprint
 from deployments.database import choose_database
 from deployments.environment import keeper_environment, stack_environment
 from deployments.kept import Kept, is_free, server_port
@@ -48,8 +48,9 @@ def test_a_server_of_the_users_own_is_taken_with_its_credentials(places: Places)
 
 def test_the_fingerprint_changes_with_what_is_to_run(places: Places):
     one = Configuration(places.home)
-    assert one.fingerprint() == Configuration(places.home).fingerprint()
-    assert one.fingerprint() != Configuration(places.home, server_port=4200).fingerprint()
+    assert one.settings_hash() == Configuration(places.home).settings_hash()
+    assert one.settings_hash() != Configuration(places.home, server_port=4200).settings_hash()
+    assert one.fingerprint() != keeper_fingerprint()
 
 
 def test_processes_of_the_stack_inherit_no_key_and_no_prefect_setting(places: Places):

@@ -1,5 +1,6 @@
 """Where the stack's files lie, and what its state file is worth."""
 
+import json
 import os
 import signal
 import stat
@@ -68,6 +69,12 @@ def test_a_state_whose_pid_lives_again_as_another_process_counts_for_nothing(hom
     assert live_state(home) is None
     with pytest.raises(StackNotRunning, match="not ended properly"):
         running_stack(home)
+
+
+def test_a_state_of_a_newer_stack_is_still_read(home: Home):
+    written = state_of(ProcessId(pid=1, started=1.0)).model_dump(mode="json")
+    (home.stack / "state.json").write_text(json.dumps({**written, "invented_later": 1}))
+    assert read_state(home) == state_of(ProcessId(pid=1, started=1.0))
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"version": 3}', "[]"])

@@ -351,7 +351,8 @@ def test_cargo_tests_are_compared_by_name(bench, monkeypatch):
     toolchains = Path(str(shutil.which("cargo"))).parents[2] / ".rustup"
     if toolchains.is_dir():
         monkeypatch.setenv("RUSTUP_HOME", str(toolchains))
-    source = "pub fn f() -> i32 {{ {} }}\n#[cfg(test)]\nmod tests {{\n    #[test]\n    fn one() {{ assert_eq!(super::f(), 1) }}\n}}\n"
+    test = "#[cfg(test)]\nmod tests {{\n    #[test]\n    fn one() {{ assert_eq!(super::f(), 1) }}\n}}\n"
+    source = "pub fn f() -> i32 {{ {} }}\n" + test
     manifest = '[package]\nname = "cr"\nversion = "0.1.0"\nedition = "2021"\n'
     bench.commit({"Cargo.toml": manifest, "src/lib.rs": source.format(1)})
     answer = bench.verify({"src/lib.rs": source.format(2)}, "cargo test --offline --lib")
