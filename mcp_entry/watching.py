@@ -26,7 +26,7 @@ class Watch:
     """One waiter. `look` is cheap and may be called every `LOOK_SECONDS`; it never blocks for long.
 
     The stack may restart under a waiter, so it counts as gone only after `_ABSENT_SECONDS` (at once where there was
-    none at the first look). A flow run that has ended gets a grace, in which its receipt may appear or it may be resumed.
+    none at the first look). A flow run that has ended gets a grace: its receipt may appear, or it may be resumed.
     """
 
     settings: Settings

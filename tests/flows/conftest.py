@@ -38,16 +38,17 @@ class Terminal:
 
     home: Path
     env: Mapping[str, str] = field(default_factory=dict)
+    program: Path = DELEGATE
 
     def environment(self, env: Mapping[str, str] | None = None) -> dict[str, str]:
-        path = f"{DELEGATE.parent}{os.pathsep}{os.environ['PATH']}"
+        path = f"{self.program.parent}{os.pathsep}{os.environ['PATH']}"
         return {**os.environ, "PATH": path, "DELEGATE_HOME": str(self.home), **self.env, **(env or {})}
 
     def __call__(
         self, *words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 170
     ) -> Ran:
         done = subprocess.run(
-            [str(DELEGATE), *words],
+            [str(self.program), *words],
             env=self.environment(env),
             cwd=cwd,
             capture_output=True,
@@ -60,7 +61,7 @@ class Terminal:
 
     def start(self, *words: str, env: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [str(DELEGATE), *words],
+            [str(self.program), *words],
             env=self.environment(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -50,6 +51,26 @@ def test_children_left_by_a_finished_flow_are_ended(live: Any):
     assert run.ended()["type"] == "COMPLETED"
     _, alive = psutil.wait_procs([psutil.Process(pid) for pid in children if psutil.pid_exists(pid)], timeout=5)
     assert alive == []
+
+
+def test_the_launcher_knows_its_runs_and_ends_one_when_asked(live: Any):
+    run = live.run(seconds=120)
+    began = run.began()
+    assert run.id in _asked(live, {"op": "runs"})
+    assert _asked(live, {"op": "cancel", "flow_run_id": "no-such-run"}) == {"signalled": None}
+    run.cancel()
+    assert _asked(live, {"op": "cancel", "flow_run_id": run.id}) == {"signalled": began["pid"]}
+    assert run.ended(40)["type"] in ("CANCELLED", "CRASHED")
+    assert not psutil.pid_exists(began["pid"])
+
+
+def _asked(live: Any, request: dict[str, str]) -> Any:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(20)
+        connection.connect(live.state.launcher_socket)
+        body = json.dumps(request).encode()
+        connection.sendall(len(body).to_bytes(4, "big") + body)
+        return json.loads(connection.makefile().readline())
 
 
 @pytest.fixture(scope="module")

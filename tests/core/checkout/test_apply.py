@@ -116,6 +116,15 @@ def test_the_users_own_change_of_a_patched_file_is_a_conflict_and_nothing_change
     assert repo.footprint() == before
 
 
+def test_an_uncommitted_edit_elsewhere_in_a_patched_file_is_a_conflict_too(repo, patch_of):
+    patch = patch_of(edit_first_line)
+    repo.write("a.py", (repo.path / "a.py").read_text().replace("line 11", "mine, uncommitted"))
+    before = repo.footprint()
+    with pytest.raises(ConflictError, match=r"uncommitted changes .* a\.py"):
+        apply(repo, patch)
+    assert repo.footprint() == before
+
+
 def test_other_uncommitted_files_are_left_as_they_are(repo, patch_of):
     patch = patch_of(edit_first_line)
     repo.write("pkg/b.py", "mine, staged\n")

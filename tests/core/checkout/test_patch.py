@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from delegation.checkout import difference
 from delegation.checkout.patch import apply_in
 from delegation.checkout.worktree import Worktree, fresh_checkout, snapshot
 from delegation.errors import WorkFailed
@@ -107,6 +108,17 @@ def test_binary_files_survive_the_round_trip(repo, trees, round_trip):
     (root / "t.bin").write_bytes(bytes(range(256)) * 4 + b"\0x")
     (root / "d.bin").unlink()
     assert round_trip(worktree).files == 3
+
+
+def test_a_patch_that_would_not_give_the_agents_tree_is_a_failure_and_no_file(repo, trees, monkeypatch):
+    worktree = trees.create(repo.path)
+    (Path(worktree.root) / "a.py").write_text("edited\n")
+    (Path(worktree.root) / "b.py").write_text("new\n")
+    monkeypatch.setattr(difference, "_DIFF", (*difference._DIFF, "--diff-filter=M"))
+    with pytest.raises(WorkFailed, match="the patch gives the tree"):
+        trees.collect(worktree)
+    assert list(trees.out.iterdir()) == []
+    assert Path(worktree.root).is_dir()
 
 
 def test_empty_files_and_modes_survive_the_round_trip(repo, trees, round_trip):

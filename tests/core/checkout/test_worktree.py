@@ -289,6 +289,19 @@ def test_a_submodule_moved_to_a_known_commit_is_a_change(repo, trees, make_repo)
     assert repo.git("rev-parse", f"{patch.tree}:third/sub") == old
 
 
+def test_a_submodule_moved_to_a_commit_only_the_agent_has_leaves_no_dangling_link(repo, trees, make_repo):
+    with_submodule(repo, make_repo)
+    worktree = trees.create(repo.path)
+    (Path(worktree.root) / "third/sub/a.py").write_text("edited\n")
+    agent(worktree, "git", "-C", "third/sub", "commit", "-qam", "only here")
+    with pytest.raises(WorkFailed, match="third/sub"):
+        trees.collect(worktree)
+    (Path(worktree.root) / "a.py").write_text("edited\n")
+    patch = trees.patch(worktree)
+    assert patch.names == ("a.py",)
+    assert any("third/sub" in warning for warning in patch.warnings)
+
+
 def test_edits_inside_a_submodule_are_named(repo, trees, make_repo):
     with_submodule(repo, make_repo)
     worktree = trees.create(repo.path)
@@ -322,6 +335,19 @@ def test_listed_ignored_files_are_copied_and_never_in_the_patch(repo, trees):
     assert b"fake-secret" not in Path(patch.path).read_bytes()
     with fresh_checkout(repo.path, repo.head, trees.out / "fresh") as checkout:
         assert (checkout / ".env").exists()
+
+
+def test_a_listed_file_never_replaces_one_of_the_base(repo, trees):
+    repo.write("settings.cfg", "of the base\n")
+    base = repo.commit()
+    repo.git("rm", "-q", "--cached", "settings.cfg")
+    repo.write(".gitignore", "settings.cfg\n")
+    repo.write(".worktreeinclude", "settings.cfg\n")
+    repo.git("add", ".gitignore", ".worktreeinclude")
+    repo.git("commit", "-qm", "ignored by now")
+    repo.write("settings.cfg", "the user's secret\n")
+    assert (Path(trees.create(repo.path, base=base).root) / "settings.cfg").read_text() == "of the base\n"
+    assert (Path(trees.create(repo.path).root) / "settings.cfg").read_text() == "the user's secret\n"
 
 
 def test_uncommitted_changes_stay_out_and_are_named(repo, trees):

@@ -98,12 +98,12 @@ def stacked(front: Front, _tables: bytes, _keeper: ProcessId) -> Iterator[Front]
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], bool]], None]:
-    """Wait for a condition, for ten seconds at most."""
+    """Wait for a condition, for half a minute at most."""
 
     def wait(condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while not condition():
-            assert time.monotonic() < deadline, "it did not come true within 10 s"
+            assert time.monotonic() < deadline, "it did not come true within 30 s"
             time.sleep(0.02)
 
     return wait

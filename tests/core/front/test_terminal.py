@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -102,8 +103,9 @@ def test_an_error_that_nobody_foresaw_is_one_line_too(front: Front):
     assert done.stderr.count("\n") == 1
 
 
-def answered(front: Front, words: list[str], outcome: str, until: Until, **fields: object) -> tuple[int, str, str]:
-    """Run a waiting verb while the test plays the flow."""
+@contextmanager
+def started(front: Front, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """The real program, running; ended at the end whatever happened."""
     child = subprocess.Popen(
         [sys.executable, "-m", "mcp_entry", *words],
         cwd=front.repo,
@@ -113,32 +115,38 @@ def answered(front: Front, words: list[str], outcome: str, until: Until, **field
         stderr=subprocess.PIPE,
         text=True,
     )
-    try:
-        until(lambda: bool(front.prefect.runs))
+    with child:
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def answered(front: Front, words: list[str], outcome: str, until: Until, **fields: object) -> Ran:
+    """Run a waiting verb while the test plays the flow."""
+    with started(front, *words) as child:
+        until(lambda: bool(front.prefect.runs) and front.records.entry(front.records.ids()[0]).flow_run_id is not None)
         front.end(front.records.ids()[0], outcome, **fields)  # pyright: ignore[reportArgumentType]
         stdout, stderr = child.communicate(timeout=30)
-    finally:
-        child.kill()
-        child.wait()
-    return child.returncode, stdout, stderr
+    return Ran(child.returncode, stdout, stderr)
 
 
 @pytest.mark.parametrize(("outcome", "code"), [("verified", 0), ("refuted", 1)])
 def test_run_prints_exactly_one_receipt_and_its_outcome_is_the_exit_code(
     stacked: Front, until: Until, outcome: str, code: int
 ):
-    returned, stdout, stderr = answered(stacked, ["run", "Fix it", "--json"], outcome, until, patch=PATCH)
+    done = answered(stacked, ["run", "Fix it", "--json"], outcome, until, patch=PATCH)
 
-    receipt = json.loads(stdout)
-    assert stdout.count("\n") == 1
-    assert (returned, receipt["outcome"], receipt["turns"]) == (code, outcome, None)
-    assert f"delegate: {receipt['id']} (#1) submitted" in stderr
-    assert "/runs/flow-run/" in stderr
+    receipt = json.loads(done.stdout)
+    assert done.stdout.count("\n") == 1
+    assert (done.code, receipt["outcome"], receipt["turns"]) == (code, outcome, None)
+    assert f"delegate: {receipt['id']} (#1) submitted" in done.stderr
+    assert "/runs/flow-run/" in done.stderr
 
 
 def test_run_tells_a_person_the_verdict_and_what_to_do_next(stacked: Front, until: Until):
     usage = {"input_tokens": 10, "output_tokens": 5, "cached_tokens": None, "requests": 1}
-    _, stdout, _ = answered(stacked, ["run", "Fix it"], "unverified", until, patch=PATCH, usage=usage)
+    stdout = answered(stacked, ["run", "Fix it"], "unverified", until, patch=PATCH, usage=usage).stdout
 
     delegation_id = stacked.records.ids()[0]
     assert stdout.splitlines()[0] == "unverified  there is a change; no verify command was given"
@@ -147,32 +155,18 @@ def test_run_tells_a_person_the_verdict_and_what_to_do_next(stacked: Front, unti
 
 
 def test_interrupting_a_run_loses_nothing(stacked: Front, until: Until):
-    child = subprocess.Popen(
-        [sys.executable, "-m", "mcp_entry", "run", "Fix it", "--json"],
-        cwd=stacked.repo,
-        env={**stacked.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
     lines: list[str] = []
-    assert child.stderr is not None
-    reader = threading.Thread(target=lambda: lines.extend(child.stderr or []))
-    reader.start()
-    try:
-        until(lambda: any("submitted" in line and "#" not in line for line in lines))  # it follows
+    with started(stacked, "run", "Fix it", "--json") as child:
+        reader = threading.Thread(target=lambda: lines.extend(child.stderr or []))
+        reader.start()
+        until(lambda: any(line.endswith(" submitted\n") and "#" not in line for line in lines))  # it follows
         child.send_signal(signal.SIGINT)
-        assert child.wait(10) == 3
-    finally:
-        child.kill()
+        code = child.wait(10)
         reader.join()
-    delegation_id = stacked.records.ids()[0]
-    assert child.stdout is not None
-    assert child.stdout.read() == ""
-    child.stdout.close()
-    child.stderr.close()
-    text = "".join(lines)
+        stdout = child.stdout.read()  # pyright: ignore[reportOptionalMemberAccess]
+
+    delegation_id, text = stacked.records.ids()[0], "".join(lines)
+    assert (code, stdout) == (3, "")
     assert f"stopped waiting; {delegation_id} goes on. Wait again: DELEGATE_HOME={stacked.home} " in text
     assert f"end it with: delegate cancel {delegation_id}" in text
     assert "Traceback" not in text
@@ -183,11 +177,11 @@ def test_no_wait_prints_the_id_and_how_to_watch(stacked: Front, call: Call):
     done = call("run", "Fix it", "--no-wait", "--json", "--key", "k")
     again = call("run", "Fix it", "--no-wait", "--key", "k")
 
-    started = json.loads(done.stdout)
+    told = json.loads(done.stdout)
     assert done.code == again.code == 0
-    assert (started["id"], started["number"], started["is_new"]) == (stacked.records.ids()[0], 1, True)
-    assert started["watch"].endswith(f"wait {started['id']}")
-    assert again.stdout == f"{started['id']}\n"
+    assert (told["id"], told["number"], told["is_new"]) == (stacked.records.ids()[0], 1, True)
+    assert told["watch"].endswith(f"wait {told['id']}")
+    assert again.stdout == f"{told['id']}\n"
     assert "is the delegation of this key" in again.stderr
 
 
@@ -282,12 +276,12 @@ def test_waiting_for_several_gives_one_line_each_in_order_and_the_worst_code(fro
 
 
 def test_waiting_stops_at_its_timeout_with_exit_code_3(stacked: Front, call: Call):
-    started = stacked.service().submit(stacked.card())
+    submitted = stacked.service().submit(stacked.card())
 
-    done = call("wait", started.id, "--timeout", "0.3")
+    done = call("wait", submitted.id, "--timeout", "0.3")
 
     assert (done.code, done.stdout) == (3, "")
-    assert f"{started.id} goes on; wait for it again with: " in done.stderr
+    assert f"{submitted.id} goes on; wait for it again with: " in done.stderr
 
 
 @pytest.mark.parametrize("words", [["wait", "1"], ["cancel", "1"], ["ui"], ["ui", "1"]])
@@ -382,14 +376,14 @@ def test_a_transcript_is_read_entry_by_entry(front: Front, call: Call):
 
 
 def test_rerun_and_cancel_from_the_terminal(stacked: Front, call: Call):
-    started = stacked.service().submit(stacked.card())
-    cancelled = call("cancel", started.id, "--json")
-    again = call("rerun", started.id, "--no-wait", "--json")
+    submitted = stacked.service().submit(stacked.card())
+    cancelled = call("cancel", submitted.id, "--json")
+    again = call("rerun", submitted.id, "--no-wait", "--json")
 
-    assert json.loads(cancelled.stdout) == {"id": started.id, "state": "cancelled", "had_ended": False}
-    assert stacked.records.receipt(started.id).outcome == "cancelled"  # pyright: ignore[reportOptionalMemberAccess]
+    assert json.loads(cancelled.stdout) == {"id": submitted.id, "state": "cancelled", "had_ended": False}
+    assert stacked.records.receipt(submitted.id).outcome == "cancelled"  # pyright: ignore[reportOptionalMemberAccess]
     second = json.loads(again.stdout)["id"]
-    assert stacked.records.request(second).parent_id == started.id
+    assert stacked.records.request(second).parent_id == submitted.id
     assert json.loads(call("ui", second, "--json").stdout)["url"].endswith(
         str(stacked.records.entry(second).flow_run_id)
     )

@@ -146,6 +146,7 @@ def test_a_daemon_left_behind_is_gone_before_the_client_hears_of_the_end(monitor
 def test_a_daemon_is_gone_too_when_the_flow_was_killed(monitored: Any, tmp_path: Path):
     one = monitored(_DAEMON + "time.sleep(300)")
     daemon = one.marked_pid()
+    eventually(lambda: launched_runs(tmp_path))
     os.kill(launched_runs(tmp_path)[0].pid, signal.SIGKILL)
     assert one.answer() == -signal.SIGKILL
     assert not psutil.pid_exists(daemon)
