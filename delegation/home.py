@@ -59,5 +59,7 @@ class Home:
                 "set DELEGATE_HOME to a folder you may write"
             ) from error
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise StackError(f"the state directory {str(folder)!r} is not writable: set DELEGATE_HOME to another folder")
+            raise StackError(
+                f"the state directory {str(folder)!r} is not writable: set DELEGATE_HOME to another folder"
+            )
         return folder

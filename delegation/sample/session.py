@@ -17,7 +17,9 @@ _TURNS = (
         calls=(Call("edit_file", {"path": "statistics_tools.py", "old_text": _BUG, "new_text": _REPAIR}),),
     ),
     Turn(text="Once more.", calls=(Call("run_bash", {"command": "python3 -m unittest 2>&1 | tail -4"}),)),
-    Turn(text="median() took the upper middle value of an even count. It now returns the mean of the two; all tests pass."),
+    Turn(
+        text="median() took the upper middle value of an even count. It now returns the mean of the two; all tests pass."
+    ),
 )
 
 

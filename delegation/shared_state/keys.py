@@ -31,7 +31,9 @@ def claim(state: SharedState, *, id: str, key: str | None, request_hash: str, cr
     if earlier is None:
         try:
             with state.transaction() as connection:
-                number = connection.execute(insert(delegations).values(values).returning(delegations.c.number)).scalar_one()
+                number = connection.execute(
+                    insert(delegations).values(values).returning(delegations.c.number)
+                ).scalar_one()
         except Exception as error:
             if not isinstance(error.__cause__, IntegrityError) or key is None:
                 raise
@@ -41,7 +43,9 @@ def claim(state: SharedState, *, id: str, key: str | None, request_hash: str, cr
         else:
             return Claim(id=id, number=number, is_new=True)
     if earlier.request_hash != request_hash:
-        raise ConflictError(f"the key {key!r} already stands for {earlier.id!r} with a different request: use another key")
+        raise ConflictError(
+            f"the key {key!r} already stands for {earlier.id!r} with a different request: use another key"
+        )
     return Claim(id=earlier.id, number=earlier.number, is_new=False)
 
 

@@ -1,7 +1,7 @@
 """The verb `demo`: one real delegation on a sample repository, with whatever model this machine has."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +32,7 @@ def demo(
 
 
 @contextmanager
-def _settings(model: str | None) -> Iterator[Settings]:
+def _settings(model: str | None) -> Generator[Settings]:
     """The user's own settings when a model is named or a local server answers; else a scripted model's."""
     settings = load_settings()
     if model is not None:
@@ -55,7 +55,7 @@ def _local_model(settings: Settings) -> str | None:
 
 
 @contextmanager
-def _scripted(settings: Settings) -> Iterator[Settings]:
+def _scripted(settings: Settings) -> Generator[Settings]:
     from delegation.sample import repair
     from delegation.scripted.endpoint import ScriptedEndpoint
 

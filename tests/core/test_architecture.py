@@ -14,7 +14,13 @@ MAY_IMPORT = {
     "deployments": {"deployments", "delegation"},
     "mcp_entry": {"mcp_entry", "delegation"},
 }
-FOREIGN = {"delegation": {"prefect", "mcp", "mcp_types"}, "tasks": {"mcp"}, "flows": {"mcp"}, "deployments": {"mcp"}, "mcp_entry": {"prefect"}}
+FOREIGN = {
+    "delegation": {"prefect", "mcp", "mcp_types"},
+    "tasks": {"mcp"},
+    "flows": {"mcp"},
+    "deployments": {"mcp"},
+    "mcp_entry": {"prefect"},
+}
 
 
 def imported_packages(source: Path) -> Iterator[str]:

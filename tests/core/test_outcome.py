@@ -14,11 +14,13 @@ def a_verification(verdict: Verdict) -> Verification:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "outcome"), [("passed", "verified"), ("failed", "refuted"), ("none", "unverified"), (None, "unverified")]
+    ("verdict", "outcome"),
+    [("passed", "verified"), ("failed", "refuted"), ("none", "unverified"), (None, "unverified")],
 )
 def test_a_change_is_judged_by_its_verification(verdict: Verdict | None, outcome: str):
     verification = a_verification(verdict) if verdict else None
-    assert outcome_of(expects="change", failed=False, cancelled=False, has_patch=True, verification=verification) == outcome
+    told = outcome_of(expects="change", failed=False, cancelled=False, has_patch=True, verification=verification)
+    assert told == outcome
 
 
 def test_only_a_passed_verification_of_finished_work_is_verified():

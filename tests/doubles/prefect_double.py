@@ -49,7 +49,7 @@ class PrefectDouble:
             def do_PATCH(self) -> None:
                 double._answer(self)
 
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its name
+            def log_message(self, format: str, *args: object) -> None:  # its name
                 pass
 
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The real Claude Code, headless, against a scripted Anthropic endpoint: it calls our server and gets a verified patch."""
+"""The real Claude Code, headless, with a scripted Anthropic endpoint: it calls our server and gets a verified patch."""
 
 import json
 import os
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_endpoint import Call, Request, ScriptedEndpoint, Turn
 
+from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
 from tests.flows.conftest import DELEGATE, ROOT, Terminal, local_model
 from tests.flows.test_delegation import BROKEN, REPAIRED, VERIFY, editing
 
@@ -60,7 +60,7 @@ def headless(project: Path, endpoint: ScriptedEndpoint, stack: Terminal, model: 
             "claude-sonnet-4-5",
             "--allowedTools",
             "mcp__delegate__*",
-        ],  # fmt: skip
+        ],
         cwd=project,
         env={
             "HOME": str(home),

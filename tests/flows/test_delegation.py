@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from scripted_endpoint import Call, Request, ScriptedEndpoint, Turn
 
+from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
 from tests.flows.conftest import Terminal, local_model
 
 pytestmark = pytest.mark.stack

@@ -7,8 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from scripted_endpoint import ScriptedEndpoint
 
+from delegation.scripted.endpoint import ScriptedEndpoint
 from tests.flows.conftest import ROOT, Terminal, local_model
 from tests.flows.test_delegation import editing
 

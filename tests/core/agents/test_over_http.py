@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from scripted_endpoint import Call, ScriptedEndpoint, Turn
 
 from delegation.agents.lookup import find_agent
 from delegation.agents.loop import run_agent
@@ -17,6 +16,7 @@ from delegation.confinement import Walls
 from delegation.confinement.choice import find_confiner
 from delegation.process import child_environment, make_private_folders, run, shell
 from delegation.request import Endpoint, Limits, WireFormat
+from delegation.scripted.endpoint import Call, ScriptedEndpoint, Turn
 
 SCRIPT = [
     Turn(text="I look.", calls=(Call("read_file", {"path": "a.py"}), Call("list_files", {}))),

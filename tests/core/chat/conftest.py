@@ -8,13 +8,13 @@ from threading import Event
 from typing import Any
 
 import pytest
-from scripted_endpoint import ScriptedEndpoint
 
 from delegation.chat.attempt import Timeouts
 from delegation.chat.client import ChatClient, connect
 from delegation.chat.messages import Message, Reply, ToolSpec
 from delegation.chat.retry import RetryPolicy
 from delegation.request import Endpoint
+from delegation.scripted.endpoint import ScriptedEndpoint
 
 QUICK = RetryPolicy(
     first_wait_seconds=0.01, longest_wait_seconds=0.02, longest_hint_seconds=1.5, connect_waits_seconds=(0.01, 0.01)

@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from scripted_endpoint import Call, Turn
 
 from delegation.chat.messages import Message, Text, Thinking, ToolResult, ToolUse
 from delegation.chat.refusals import Refusal, endpoint_error
 from delegation.errors import EndpointError, FailureKind
 from delegation.request import Endpoint
+from delegation.scripted.endpoint import Call, Turn
 
 LS = Call("run_bash", {"command": "ls"})
 PWD = Call("run_bash", {"command": "pwd"})

@@ -5,12 +5,12 @@ import time
 from typing import Any
 
 import pytest
-from scripted_endpoint import Call, Turn
 
 from delegation.chat.client import connect
 from delegation.chat.messages import Message, Text, ToolResult, ToolUse
 from delegation.chat.network import local_only, no_metadata
 from delegation.errors import Cancelled, EndpointError
+from delegation.scripted.endpoint import Call, Turn
 
 FORMATS = ("openai_chat", "anthropic_messages", "openai_responses")
 

@@ -7,10 +7,8 @@ from copy import copy
 from typing import Any
 
 import pytest
-import scripted_wire
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_endpoint import Call, Request, Turn
 
 from delegation.chat.anthropic_messages import AnthropicMessages
 from delegation.chat.arguments import parsed_arguments
@@ -22,6 +20,8 @@ from delegation.chat.openai_chat import OpenAIChat
 from delegation.chat.openai_responses import OpenAIResponses
 from delegation.chat.think_tags import split_thinking
 from delegation.chat.wire import WireFormat
+from delegation.scripted import wire as scripted_wire
+from delegation.scripted.endpoint import Call, Request, Turn
 
 USE = ToolUse("a", "run_bash", {"command": "ls"})
 OTHER = ToolUse("b", "run_bash", {"command": "pwd"})

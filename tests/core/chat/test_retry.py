@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from scripted_endpoint import Call, ScriptedEndpoint, Turn
 
 from delegation.chat.attempt import AttemptFailed, Timeouts
 from delegation.chat.client import connect
@@ -20,6 +19,7 @@ from delegation.chat.wire import Question
 from delegation.errors import EndpointError, FailureKind
 from delegation.receipt import Usage
 from delegation.request import Endpoint
+from delegation.scripted.endpoint import Call, ScriptedEndpoint, Turn
 
 FORMATS = ("openai_chat", "anthropic_messages", "openai_responses")
 

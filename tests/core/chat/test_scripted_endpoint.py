@@ -9,8 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
-import scripted_endpoint
-from scripted_endpoint import FAULTS, Call, Request, ScriptedEndpoint, Turn
+
+from delegation.scripted import endpoint as scripted_endpoint
+from delegation.scripted.endpoint import FAULTS, Call, Request, ScriptedEndpoint, Turn
 
 PROGRAM = Path(scripted_endpoint.__file__)
 

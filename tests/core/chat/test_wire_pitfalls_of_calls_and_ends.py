@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from scripted_endpoint import Call, Turn
 
+from delegation.scripted.endpoint import Call, Turn
 from tests.core.chat.pitfalls import (
     GOOD,
     LS,

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from scripted_endpoint import Turn
 
+from delegation.scripted.endpoint import Turn
 from tests.core.chat.pitfalls import (
     GOOD,
     LS,

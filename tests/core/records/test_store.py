@@ -88,8 +88,8 @@ def test_an_earlier_receipt_is_kept_beside_the_new_one(store: RecordStore):
     store.create(a_request(name), number=1)
     for answer in ("one", "two", "three"):
         store.write_receipt(a_receipt(name, answer))
-    kept = [Receipt.model_validate_json((store.folder(name) / f).read_text()).answer for f in ("receipt.1.json", "receipt.2.json")]
-    assert kept == ["one", "two"]
+    kept = [store.folder(name) / f"receipt.{number}.json" for number in (1, 2)]
+    assert [Receipt.model_validate_json(file.read_text()).answer for file in kept] == ["one", "two"]
     current = store.receipt(name)
     assert current is not None
     assert current.answer == "three"

@@ -2,9 +2,9 @@
 
 In a test:      with ScriptedEndpoint([Turn(calls=(Call("run_bash", {"command": "ls"}),)), "Done."]) as endpoint:
                     endpoint.base_url, endpoint.requests, endpoint.connections
-As a program:   python scripted_endpoint.py --script FILE [--port 0] [--log FILE]     prints `PORT n` once it listens
+As a program:   python -m delegation.scripted.endpoint --script FILE [--port 0] [--log FILE]     prints `PORT n` once it listens
 
-Turns, and how they are chosen, are in scripted_turns; the names of faults in scripted_faults. Standard library only.
+Turns, and how they are chosen, are in `turns`; the names of faults in `faults`. Standard library only.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, cast
 
-from scripted_faults import CUT, FAULTS, SILENCE, broken, refusal
-from scripted_turns import Call, Request, Script, ScriptSource, Turn
-from scripted_wire import streamed, whole
+from delegation.scripted.faults import CUT, FAULTS, SILENCE, broken, refusal
+from delegation.scripted.turns import Call, Request, Script, ScriptSource, Turn
+from delegation.scripted.wire import streamed, whole
 
 __all__ = ["FAULTS", "Call", "Request", "Script", "ScriptedEndpoint", "Turn"]
 
@@ -324,7 +324,7 @@ def main() -> None:
     parser.add_argument("--log", type=Path)
     given = parser.parse_args()
     with ScriptedEndpoint(Script.read(given.script), port=given.port, log=given.log) as endpoint:
-        print(f"PORT {endpoint.port}", flush=True)
+        print(f"PORT {endpoint.port}", flush=True)  # noqa: T201  # whoever started it reads the port
         with contextlib.suppress(KeyboardInterrupt):
             threading.Event().wait()
 

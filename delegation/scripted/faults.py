@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
-from scripted_turns import Request, Turn
-from scripted_wire import SHAPES, frame
+from delegation.scripted.turns import Request, Turn
+from delegation.scripted.wire import SHAPES, frame
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ REFUSALS: dict[str, Refusal] = {
     "529": Refusal(529, "Overloaded", "overloaded_error"),
     "redirect": Refusal(307, "", "", headers={"location": "http://127.0.0.1:9/v1/chat/completions"}, raw=""),
 }
-# Breaks of the connection or of the stream; handled by scripted_endpoint and `broken` below.
+# Breaks of the connection or of the stream; handled by `endpoint` and `broken` below.
 BREAKS = {
     "disconnect": "closes the connection before any header",
     "disconnect_body": "headers of a stream, then the connection is closed",
@@ -218,7 +218,7 @@ def _half(sent: list[str], turn: Turn) -> int:
     return max(1, len(sent) - 5) if turn.fault == "error_after_call" else min(4, max(1, len(sent) - 3))
 
 
-def _without_end(sent: list[str], request: Request) -> list[str]:
+def _without_end(sent: list[str], _request: Request) -> list[str]:
     ends = ("[DONE]", '"finish_reason": "', "message_delta", "message_stop", "response.completed", '"choices": []')
     return [one for one in sent if not any(end in one for end in ends)]
 

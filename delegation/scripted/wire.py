@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from scripted_turns import Call, Request, Turn
+from delegation.scripted.turns import Call, Request, Turn
 
-# How an answer may be misspelled; every other fault is in scripted_faults.
+# How an answer may be misspelled; every other fault is in `faults`.
 SHAPES = {
     "no_done": "no [DONE] after finish_reason / no message_stop after message_delta",
     "no_terminal": "clean end of the stream without any terminal marker",

@@ -23,7 +23,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Turn:
-    """One answer. `fault` names a misbehaviour (scripted_faults.FAULTS); the rest says what a good answer holds.
+    """One answer. `fault` names a misbehaviour (`faults.FAULTS`); the rest says what a good answer holds.
 
     `status`, `headers` and `body` answer that status instead of a reply; header values may be a list (repeated header)
     and may hold `@imf+3`, `@rfc850+3`, `@asctime+3`, `@zone+3` (a date so many seconds from now) or `@epoch+3`.
