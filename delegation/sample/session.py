@@ -18,7 +18,7 @@ _TURNS = (
     ),
     Turn(text="Once more.", calls=(Call("run_bash", {"command": "python3 -m unittest 2>&1 | tail -4"}),)),
     Turn(
-        text="median() took the upper middle value of an even count. It now returns the mean of the two; all tests pass."
+        text="median() took the upper middle value of an even count. It now returns the mean of both; all tests pass."
     ),
 )
 

@@ -2,7 +2,8 @@
 
 In a test:      with ScriptedEndpoint([Turn(calls=(Call("run_bash", {"command": "ls"}),)), "Done."]) as endpoint:
                     endpoint.base_url, endpoint.requests, endpoint.connections
-As a program:   python -m delegation.scripted.endpoint --script FILE [--port 0] [--log FILE]     prints `PORT n` once it listens
+As a program:   python -m delegation.scripted.endpoint --script FILE [--port 0] [--log FILE]
+                prints `PORT n` once it listens
 
 Turns, and how they are chosen, are in `turns`; the names of faults in `faults`. Standard library only.
 """

@@ -20,7 +20,14 @@ class Claim:
     is_new: bool
 
 
-def claim(state: SharedState, *, id: str, key: str | None, request_hash: str, created_at: datetime) -> Claim:
+def claim(
+    state: SharedState,
+    *,
+    id: str,  # noqa: A002  # the column's own word
+    key: str | None,
+    request_hash: str,
+    created_at: datetime,
+) -> Claim:
     """Insert the row of a new delegation, or find the one that has the key.
 
     The row comes before the record and the flow run, so that a crash between them is completed by whoever asks again.

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from doubles.prefect_double import PrefectDouble
+from prefect_double import PrefectDouble
 
 from delegation.admission import admit
 from delegation.card import Card

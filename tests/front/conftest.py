@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "doubles"))
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, Implementation
-from scripted_endpoint import Call, Request, ScriptedEndpoint, Turn
 
+from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
 from tests.front.conftest import User
 
 pytestmark = [pytest.mark.stack, pytest.mark.anyio, pytest.mark.timeout(300)]

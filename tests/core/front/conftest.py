@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from doubles.front import Front, Ran
-from doubles.prefect_double import PrefectDouble
+from front import Front, Ran
+from prefect_double import PrefectDouble
 
 from delegation.shared_state import migrate
 from delegation.stack_state import ProcessId, StackState, process_id, write_state

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from doubles.front import Front
+from front import Front
 from mcp import Client
 from mcp_types import CallToolResult, Implementation, Tool
 

@@ -4,7 +4,7 @@ import socket
 from dataclasses import replace
 
 import pytest
-from doubles.prefect_double import PrefectDouble
+from prefect_double import PrefectDouble
 
 from delegation.errors import StackError, StackNotRunning
 from mcp_entry.prefect_api import NewRun, PrefectApi

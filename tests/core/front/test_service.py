@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from doubles.front import Front
+from front import Front
 
 from delegation.errors import ConflictError, NotFoundError, StackError, StackNotRunning, UsageError
 from mcp_entry.standing import state_of

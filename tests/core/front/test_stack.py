@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from doubles.front import Front
+from front import Front
 
 from delegation import layout
 from delegation.errors import StackError, StackNotRunning

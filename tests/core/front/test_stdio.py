@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doubles.front import ROOT, Front
+from front import ROOT, Front
 
 Until = Callable[[Callable[[], bool]], None]
 

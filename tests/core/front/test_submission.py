@@ -4,7 +4,7 @@ import json
 import threading
 
 import pytest
-from doubles.front import Front
+from front import Front
 
 from delegation.errors import ConflictError, StackError, UsageError
 from delegation.shared_state import SharedState, claim

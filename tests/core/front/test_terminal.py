@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from doubles.front import ROOT, Front, Ran
+from front import ROOT, Front, Ran
 
 Call = Callable[..., Ran]
 Until = Callable[[Callable[[], bool]], None]

@@ -1,7 +1,7 @@
 """What the faces show: bounded, in fixed words, and harmless to a terminal."""
 
 import pytest
-from doubles.front import Front
+from front import Front
 from rich.console import Console
 
 from delegation.receipt import Cost, CostKind, Usage

@@ -1,7 +1,7 @@
 """Waiting: the receipt on disk is the end, and a flow run that ends without one is told honestly."""
 
 import pytest
-from doubles.front import Front
+from front import Front
 
 from delegation.errors import StackNotRunning
 from delegation.records import Progress
