@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def publish(path: Path, text: str) -> None:
-    """Write `text` so that a reader sees the old file or the whole new one, never a part. Mode 600; the folder exists."""
+    """Write `text` so that a reader sees the old file or the whole new one. Mode 600; the folder exists."""
     descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:

@@ -60,7 +60,7 @@ def _receipt(request: DelegationRequest) -> Receipt:
 def _worktree(request: DelegationRequest) -> Worktree:
     """The tree to work in. A remembered one that is gone is made again, unless its work is already collected."""
     worktree = tasks.make_worktree(request)
-    if steps.is_usable(request, worktree):
+    if steps.take_up(request, worktree):
         return worktree
     return tasks.make_worktree.with_options(refresh_cache=True)(request)
 

@@ -9,10 +9,10 @@ from delegation.card import Card
 from delegation.errors import DelegateError, NotFoundError, UsageError
 from delegation.models.buckets import ceiling_of
 from delegation.records import Entry, RecordStore
+from delegation.records.labels import run_name_of, tags_of
 from delegation.request import DelegationRequest, Endpoint
 from delegation.settings import Settings
 from delegation.shared_state import SharedState, claim
-from delegation.steps.record import run_name_of, tags_of
 from mcp_entry import stack
 from mcp_entry.lost import close_unsubmitted
 from mcp_entry.prefect_api import Deployment, FlowRun, NewRun, PrefectApi

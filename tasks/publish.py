@@ -9,6 +9,7 @@ from prefect.runtime import flow_run
 
 from delegation import steps
 from delegation.receipt import Outcome, Receipt
+from delegation.records.labels import run_name_of, tags_of
 from delegation.records.report import patch_markdown, receipt_markdown
 from delegation.request import DelegationRequest
 
@@ -28,11 +29,11 @@ def name_run(request: DelegationRequest) -> None:
     run_id = flow_run.get_id()
     if run_id is None:
         return
-    tags = set(flow_run.get_tags()) | set(steps.tags_of(request))
+    tags = set(flow_run.get_tags()) | set(tags_of(request))
     if tags == set(flow_run.get_tags()):
         return
     with get_client(sync_client=True) as client:
-        client.update_flow_run(UUID(run_id), name=steps.run_name_of(request), tags=sorted(tags))
+        client.update_flow_run(UUID(run_id), name=run_name_of(request), tags=sorted(tags))
 
 
 def show(receipt: Receipt) -> None:

@@ -37,7 +37,7 @@ def patch_markdown(patch: PatchSummary) -> str:
 
 def size_of(patch: PatchSummary) -> str:
     """How large a change is, in a few words."""
-    return f"{patch.files} files, +{patch.insertions} -{patch.deletions}"
+    return f"{patch.files} file{'s' if patch.files != 1 else ''}, +{patch.insertions} -{patch.deletions}"
 
 
 def money(cost: Cost) -> str:

@@ -4,22 +4,20 @@ from delegation.steps.agent import work
 from delegation.steps.collect import collect
 from delegation.steps.place import records
 from delegation.steps.prepare import prepare
-from delegation.steps.record import headline_of, record, record_cancelled, record_lost, run_name_of, tags_of
+from delegation.steps.record import headline_of, record, record_cancelled, record_lost
 from delegation.steps.verify import verify
-from delegation.steps.worktree import is_usable, make_worktree
+from delegation.steps.worktree import make_worktree, take_up
 
 __all__ = [
     "collect",
     "headline_of",
-    "is_usable",
     "make_worktree",
     "prepare",
     "record",
     "record_cancelled",
     "record_lost",
     "records",
-    "run_name_of",
-    "tags_of",
+    "take_up",
     "verify",
     "work",
 ]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from delegation.checkout import worktree as trees
-from delegation.checkout.patch import Patch
+from delegation.checkout.patch import Patch, ignored_by_agent
 from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
 from delegation.files import text_or_none
@@ -13,7 +13,6 @@ from delegation.outcome import flags_of, outcome_of
 from delegation.receipt import Attempt, Cost, PatchSummary, Receipt, Timings, Verification
 from delegation.records import Entry, Progress
 from delegation.records.report import size_of
-from delegation.records.store import title_of
 from delegation.request import DelegationRequest
 from delegation.stack_state import live_state
 from delegation.steps.collect import collect
@@ -42,12 +41,15 @@ def record(
         verification=verification,
     )
     submitted = work is not None and work.stop_reason == "submitted"
+    flags = flags_of(outcome=outcome, has_patch=patch is not None, submitted=submitted, verification=verification)
+    if outcome == "no_change" and _left_ignored_files(request):
+        flags = (*flags, "needs_ignored_file")
     receipt = Receipt(
         id=request.id,
         outcome=outcome,
         failure_kind=failure.kind if failure else None,
         failure_message=str(failure) if failure else None,
-        flags=flags_of(outcome=outcome, has_patch=patch is not None, submitted=submitted, verification=verification),
+        flags=flags,
         expects=request.card.expects,
         agent=request.agent.name,
         agent_source=request.agent.source,
@@ -75,8 +77,7 @@ def record(
     ).model_copy(update=_of_work(request, work))
     records().write_receipt(receipt)
     records().write_status(request.id, Progress(step="done", detail=headline_of(receipt)))
-    if outcome in _FINISHED:
-        _remove_worktree(request)
+    _let_go_of_worktree(request, keep=outcome not in _FINISHED)
     return receipt
 
 
@@ -108,21 +109,6 @@ def headline_of(receipt: Receipt) -> str:
     if receipt.patch:
         return f"{receipt.outcome}: {size_of(receipt.patch)}"
     return receipt.outcome
-
-
-def run_name_of(request: DelegationRequest) -> str:
-    """What a person sees in the list of runs."""
-    return f"{title_of(request.card.task)} · {request.id}"
-
-
-def tags_of(request: DelegationRequest) -> tuple[str, ...]:
-    """Tags of the flow run: repository, model, bucket and id."""
-    return (
-        f"repo:{Path(request.repo).name}",
-        f"model:{request.endpoint.alias}",
-        f"bucket:{request.endpoint.bucket}",
-        request.id,
-    )
 
 
 def _collected(request: DelegationRequest) -> Patch | None:
@@ -166,6 +152,12 @@ def _of_work(request: DelegationRequest, work: Work | None) -> dict[str, object]
     }
 
 
+def _left_ignored_files(request: DelegationRequest) -> bool:
+    """Whether all that the agent made is ignored by git, and so in no patch."""
+    worktree = worktree_of(request.id)
+    return worktree is not None and Path(worktree.root).exists() and bool(ignored_by_agent(worktree))
+
+
 def _patch_summary(patch: Patch | None) -> PatchSummary | None:
     if patch is None:
         return None
@@ -207,9 +199,12 @@ def _worktree_left(request: DelegationRequest, outcome: str) -> str | None:
     return worktree.root if Path(worktree.root).exists() else None
 
 
-def _remove_worktree(request: DelegationRequest) -> None:
-    """A tree whose removal fails is left to the ledger's sweep: the receipt is out already."""
+def _let_go_of_worktree(request: DelegationRequest, *, keep: bool) -> None:
+    """A tree whose removal fails is left to the keeper's sweep: the receipt is out already."""
     worktree = worktree_of(request.id)
-    if worktree is not None and worktree.isolation != "in_place":
+    if worktree is None:
+        return
+    worktree.ledger.release(worktree.name)
+    if not keep:
         with contextlib.suppress(WorkFailed, OSError):
             trees.remove(worktree)

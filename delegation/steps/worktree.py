@@ -31,16 +31,19 @@ def make_worktree(request: DelegationRequest) -> Worktree:
     if request.card.setup is not None:
         worktree = _set_up(request, worktree, request.card.setup)
     earlier = record_folder(request.id) / "patch.diff"
-    if earlier.exists():
+    if earlier.exists() and worktree.isolation != "in_place":
         apply_in(Path(worktree.root), earlier)
     publish(record_folder(request.id) / "worktree.json", worktree.model_dump_json(indent=1))
     return worktree
 
 
-def is_usable(request: DelegationRequest, worktree: Worktree) -> bool:
-    """Whether a remembered tree is still there, or no longer needed because its work was collected."""
+def take_up(request: DelegationRequest, worktree: Worktree) -> bool:
+    """Hold a remembered tree in this process. False when it is gone and its work was not collected: make it again."""
+    if Path(worktree.root).exists() and worktree.ledger.find(worktree.name):
+        worktree.ledger.take(worktree.name)
+        return True
     folder = record_folder(request.id)
-    return Path(worktree.root).exists() or ((folder / "receipt.json").exists() and (folder / "work.json").exists())
+    return (folder / "receipt.json").exists() and (folder / "work.json").exists()
 
 
 def _set_up(request: DelegationRequest, worktree: Worktree, command: str) -> Worktree:
