@@ -143,6 +143,7 @@ class Variables(BaseModel):
     server_port: Annotated[int, Field(ge=1, le=65_535)] | None = _variable(
         "DELEGATE_SERVER_PORT", says="Port of the Prefect server; unset means a free one."
     )
+    launcher: bool = _variable("DELEGATE_LAUNCHER", True, says="0 starts a whole interpreter for each flow run.")
     prefect_api_url: Address | None = _variable("PREFECT_API_URL", says="A Prefect server of your own.")
     prefect_auth_string: str | None = _variable("PREFECT_API_AUTH_STRING", secret=True, says="Its user:password.")
     prefect_api_key: str | None = _variable("PREFECT_API_KEY", secret=True, says="Its key.")

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal
 
-from delegation.errors import UsageError
 from delegation.home import Home
 from delegation.layout import pipeline_directory
 from delegation.settings import Settings, load_settings
@@ -18,6 +17,7 @@ STACK_VARIABLES = (
     "DELEGATE_SERVER_PORT",
     "DELEGATE_DATABASE",
     "DELEGATE_DATABASE_URL",
+    "DELEGATE_LAUNCHER",
     "PREFECT_API_URL",
     "PREFECT_API_AUTH_STRING",
     "PREFECT_API_KEY",
@@ -47,6 +47,7 @@ class Configuration:
     server_port: int | None = None
     database: DatabaseChoice = "auto"
     database_url: str | None = None
+    launcher: bool = True
     foreign: ForeignServer | None = None
     buckets: tuple[Bucket, ...] = ()
     ceilings: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -62,7 +63,7 @@ class Configuration:
 
     def settings_hash(self) -> str:
         """Of the settings that only a new start can change."""
-        chosen = (self.server_port, self.database, self.database_url, self.foreign)
+        chosen = (self.server_port, self.database, self.database_url, self.launcher, self.foreign)
         return hashlib.sha256(repr(chosen).encode()).hexdigest()[:16]
 
 
@@ -76,9 +77,10 @@ def configuration(environ: Mapping[str, str] | None = None) -> Configuration:
     settings = load_settings(environ)
     return Configuration(
         home=settings.home,
-        server_port=_port(settings.environ.get("DELEGATE_SERVER_PORT")),
-        database=_database_choice(settings.environ.get("DELEGATE_DATABASE")),
+        server_port=settings.server_port,
+        database=settings.database,
         database_url=settings.database_url,
+        launcher=settings.launcher,
         foreign=_foreign(settings),
         buckets=planned_buckets(settings),
         ceilings=settings.ceilings,
@@ -87,22 +89,6 @@ def configuration(environ: Mapping[str, str] | None = None) -> Configuration:
 
 def program_version() -> str:
     return version("delegate-flows")
-
-
-def _port(text: str | None) -> int | None:
-    if not text:
-        return None
-    if not text.isdecimal() or not 0 < int(text) < 65536:
-        raise UsageError(f"DELEGATE_SERVER_PORT is {text!r}: give a port from 1 to 65535")
-    return int(text)
-
-
-def _database_choice(text: str | None) -> DatabaseChoice:
-    if not text:
-        return "auto"
-    if text not in get_args(DatabaseChoice):
-        raise UsageError(f"DELEGATE_DATABASE is {text!r}: give one of {', '.join(get_args(DatabaseChoice))}")
-    return cast(DatabaseChoice, text)
 
 
 def _foreign(settings: Settings) -> ForeignServer | None:

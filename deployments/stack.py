@@ -51,7 +51,8 @@ class Stack:
         self._enter("server")
         self.connection = connection_of(self.configuration, self._kept)
         self._start_server()
-        self._start_launcher()
+        if self.configuration.launcher:
+            self._start_launcher()
         registration = self._begin_registration()
         with self.connection.rest() as rest:
             wait_for_server(rest, self.children.get("server"), _SERVER_SECONDS)
@@ -75,8 +76,10 @@ class Stack:
         self._warnings = []
         self._finish(self._begin_registration())
         for name in ("worker", "launcher"):
-            self.children[name].stop()
-        self.children["launcher"].start()
+            if name in self.children:
+                self.children[name].stop()
+        if "launcher" in self.children:
+            self.children["launcher"].start()
         self._start_worker()
         self._publish()
         self.report()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from delegation.scripted.endpoint import ScriptedEndpoint
 from tests.front.conftest import User
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -24,20 +25,22 @@ def test_the_stack_comes_up_is_told_of_and_goes_down(user: User):
     assert user.processes() == []
 
 
-def test_an_unreachable_model_ends_as_a_failed_receipt(user: User):
-    environ = {
-        **user.environ,
-        "DELEGATE_LOCAL_URL": "http://127.0.0.1:9/v1/chat/completions",
-        "DELEGATE_LOCAL_MODEL": "local-x",
-    }
-    run = User(user.home, user.repo, environ).delegate("run", "x", "--json", "--key", "once")
-
-    again = User(user.home, user.repo, environ).delegate("run", "x", "--json", "--key", "once")
+def test_a_refused_key_ends_as_a_failed_receipt_and_the_callers_key_finds_it_again(user: User):
+    with ScriptedEndpoint(("never said",), key="sk-right") as endpoint:
+        model = {
+            "DELEGATE_LOCAL_URL": f"{endpoint.base_url}/chat/completions",
+            "DELEGATE_LOCAL_KEY": "sk-wrong",
+            "DELEGATE_LOCAL_MODEL": "openai-x",
+        }
+        caller = User(user.home, user.repo, {**user.environ, **model})
+        run = caller.delegate("run", "x", "--json", "--key", "once")
+        again = caller.delegate("run", "x", "--json", "--key", "once")
 
     assert run.returncode == again.returncode == 1, run.stderr
-    assert '"outcome":"failed","failure_kind":"unreachable"' in run.stdout
+    assert '"outcome":"failed","failure_kind":"auth"' in run.stdout
     assert again.stdout == run.stdout
     assert run.stdout.count("\n") == 1
+    assert "sk-wrong" not in run.stdout + run.stderr
 
 
 def test_history_is_read_with_the_stack_down_and_by_number(user: User):

@@ -19,7 +19,9 @@ def findings(capsys: pytest.CaptureFixture[str], expect: int) -> dict[str, dict[
     return {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)["findings"]}
 
 
-def test_a_machine_without_git_is_told_to_install_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def test_a_machine_without_git_is_told_to_install_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("PATH", "/nowhere")
     found = findings(capsys, expect=2)
     assert found["git"]["verdict"] == "missing"
