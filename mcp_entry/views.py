@@ -202,7 +202,7 @@ def clipped(text: str, most: int) -> str:
 def bounded(views: list[Delegation], most: int = 30_000) -> list[Delegation]:
     """The same views within a size: first the longest texts go (the receipts have them), then details."""
     for fields in (("answer", "claim"), ("judged", "warnings", "usage", "cost")):
-        if True:
+        if _size(views) <= most:
             return views
         views = [
             view.model_copy(update={name: None if name != "warnings" else [] for name in fields}) for view in views
