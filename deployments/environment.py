@@ -68,5 +68,5 @@ def client_settings(places: Places, api_url: str, auth_string: str | None, api_k
 
 
 def python(*arguments: str) -> list[str]:
-    """This interpreter with arguments."""
-    return [sys.executable, *arguments]
+    """This interpreter with arguments; never with the current folder on the module path."""
+    return [sys.executable, "-P", *arguments]

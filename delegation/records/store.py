@@ -118,9 +118,8 @@ class RecordStore:
         ids = self.ids()
         if text in ids:
             return text
-        if text.isdecimal():
-            fitting = [name for name in ids if self._number(name) == int(text)]
-        else:
+        fitting = [name for name in ids if text.isdecimal() and self._number(name) == int(text)]
+        if not fitting:
             fitting = [name for name in ids if text and (name.startswith(text) or name.endswith(text))]
         if len(fitting) == 1:
             return fitting[0]
@@ -136,7 +135,7 @@ class RecordStore:
                 progress=self.status(delegation_id),
                 receipt=self.receipt(delegation_id),
             )
-        except (NotFoundError, ValidationError, UnicodeDecodeError) as error:
+        except (NotFoundError, ValidationError, UnicodeDecodeError, OSError) as error:
             problem = str(error).splitlines()[0]
             return Summary(id=delegation_id, entry=None, progress=None, receipt=None, problem=problem)
 
@@ -147,7 +146,7 @@ class RecordStore:
     def _number(self, delegation_id: str) -> int | None:
         try:
             return self.entry(delegation_id).number
-        except (NotFoundError, ValidationError, UnicodeDecodeError):
+        except (NotFoundError, ValidationError, UnicodeDecodeError, OSError):
             return None
 
     def _read(self, delegation_id: str, name: str) -> str:
