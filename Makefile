@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-core test-real bench lock programs clean
+.PHONY: help setup demo check test test-core test-real bench lock programs programs-real clean
 
 help:  ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,7 +36,7 @@ test: setup programs  ## Core, flows on the real stack, the real Claude Code, a 
 test-core: setup  ## Only what needs no stack and no other program
 	$(VENV)/bin/python -m pytest tests/core tests/fundamentals
 
-test-real: setup programs  ## Every other real program
+test-real: setup programs programs-real  ## Every other real program
 	$(VENV)/bin/python -m pytest -m real
 
 bench: setup  ## Ratios of one run, as a table and JSON
@@ -57,6 +57,14 @@ $(PROGRAMS)/packages/.ready: programs/packages/requirements.txt | $(VENV)/.ready
 	$(VENV)/bin/python -m pip download --quiet --no-deps --no-binary :all: --require-hashes --dest $(@D) -r $<
 	@touch $@
 
+programs-real: $(PROGRAMS)/litellm/.ready $(PROGRAMS)/mini-swe-agent/.ready  ## The pinned programs of test-real
+
+# Programs of many packages: each in an environment of its own.
+$(PROGRAMS)/litellm/.ready $(PROGRAMS)/mini-swe-agent/.ready: $(PROGRAMS)/%/.ready: programs/%/requirements.txt
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --require-hashes -r $<
+	@touch $@
+
 lock:  ## Compile requirements/dev.txt and the lock files again (needs uv)
 	uv pip compile pyproject.toml requirements/dev.in --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --quiet -o requirements/dev.txt
@@ -64,6 +72,8 @@ lock:  ## Compile requirements/dev.txt and the lock files again (needs uv)
 	  --no-emit-index-url --no-header --no-annotate --quiet -o programs/llama/requirements.txt
 	uv pip compile programs/packages/requirements.in --no-deps --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --quiet -o programs/packages/requirements.txt
+	for program in litellm mini-swe-agent; do uv pip compile programs/$$program/requirements.in --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o programs/$$program/requirements.txt || exit; done
 	cd programs/claude-code && npm install --silent --package-lock-only --ignore-scripts
 
 clean:  ## Remove what make made (never your delegations)

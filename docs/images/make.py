@@ -1,7 +1,8 @@
 """The pictures of Prefect's UI in this folder: one real delegation, seen by a headless Chromium.
 
 `.venv/bin/python docs/images/make.py` starts a stack in a temporary home and ends it. With DELEGATE_HOME set, the stack
-of that home is used, or started there, and left running. CHROMIUM names a browser that is not found by itself.
+of that home is used, or started there, and left running; the list then shows its earlier runs too. CHROMIUM names a
+browser that is not found by itself.
 """
 
 import base64
@@ -19,14 +20,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
 
 from delegation.settings import load_settings
 from delegation.stack_state import StackState, running_stack
 
 FOLDER = Path(__file__).parent
 STEPS = ("prepare", "worktree", "agent", "collect", "verify", "record")
-WIDTH, HEIGHT, RECEIPT_HEIGHT = 1400, 900, 1350
+WIDTH, HEIGHT, TALL = 1400, 900, 1400
 _DEMO_SECONDS, _DOWN_SECONDS, _WAIT_SECONDS = 900, 300, 120
 _SAME_IN_A_ROW = 5  # pictures, half a second apart: then the page has come to rest
 _LARGEST_BYTES = 300_000
@@ -95,12 +97,12 @@ def _prefect(state: StackState) -> Generator[httpx.Client]:
 class Page:
     """One tab of the browser, over the DevTools protocol."""
 
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, socket: Connection) -> None:
         self._socket, self._calls = socket, 0
         self.call("Page.enable")
         self.call("Emulation.setTimezoneOverride", timezoneId="UTC")
-        media = [{"name": "prefers-color-scheme", "value": "light"}]
-        self.call("Emulation.setEmulatedMedia", features=media)
+        self.call("Emulation.setScrollbarsHidden", hidden=True)
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._calls += 1
@@ -182,11 +184,11 @@ def _take_pictures(page: Page, prefect: httpx.Client, receipt: Mapping[str, Any]
     )
     page.show(_in_v2(ui, receipt["ui_url"]) + "?tab=TaskRuns", outcome.capitalize(), *STEPS, condition=drawn)
     _keep("run-page.png", page.picture())
-    page.show(f"{ui}/runs", receipt["id"], outcome.capitalize())
+    page.show(f"{ui}/runs", receipt["id"], outcome.capitalize(), height=TALL)
     _keep("runs.png", page.picture())
     receipts = {"artifacts": {"key": {"any_": [receipt["id"]]}}}
     artifact = prefect.post("/api/artifacts/filter", json=receipts).raise_for_status().json()[0]["id"]
-    page.show(f"{ui}/artifacts/artifact/{artifact}", outcome, "base commit", height=RECEIPT_HEIGHT)
+    page.show(f"{ui}/artifacts/artifact/{artifact}", outcome, "base commit", height=TALL)
     _keep("receipt.png", page.picture())
 
 
