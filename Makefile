@@ -31,10 +31,11 @@ check: setup  ## Format, lint and types
 	$(VENV)/bin/basedpyright
 
 test: setup programs  ## Core, flows on the real stack, the real Claude Code, a real model server
-	$(VENV)/bin/python -m pytest -m "not real and not live"
+	$(VENV)/bin/python -m pytest -m "not real and not live and not stack" -n 2 --dist loadfile
+	$(VENV)/bin/python -m pytest -m "stack and not real and not live"
 
 test-core: setup  ## Only what needs no stack and no other program
-	$(VENV)/bin/python -m pytest tests/core tests/fundamentals
+	$(VENV)/bin/python -m pytest -m "not real and not live and not stack" -n 2 --dist loadfile
 
 test-real: setup programs programs-real  ## Every other real program
 	$(VENV)/bin/python -m pytest -m real
