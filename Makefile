@@ -43,10 +43,15 @@ test-real: setup programs programs-real  ## Every other real program
 bench: setup  ## Ratios of one run, as a table and JSON
 	$(VENV)/bin/python -m tests.bench
 
-programs: $(PROGRAMS)/claude-code/.ready $(PROGRAMS)/llama/.ready $(PROGRAMS)/packages/.ready  ## The pinned programs that the tests drive
+programs: $(PROGRAMS)/claude-code/.ready $(PROGRAMS)/jest/.ready $(PROGRAMS)/llama/.ready $(PROGRAMS)/packages/.ready  ## The pinned programs that the tests drive
 
 $(PROGRAMS)/claude-code/.ready: programs/claude-code/package.json programs/claude-code/package-lock.json
 	mkdir -p $(@D) && cp programs/claude-code/package.json programs/claude-code/package-lock.json programs/claude-code/.npmrc $(@D)/
+	cd $(@D) && npm ci --silent --ignore-scripts
+	@touch $@
+
+$(PROGRAMS)/jest/.ready: programs/jest/package.json programs/jest/package-lock.json
+	mkdir -p $(@D) && cp programs/jest/package.json programs/jest/package-lock.json programs/jest/.npmrc $(@D)/
 	cd $(@D) && npm ci --silent --ignore-scripts
 	@touch $@
 
@@ -76,6 +81,7 @@ lock:  ## Compile requirements/dev.txt and the lock files again (needs uv)
 	for program in litellm mini-swe-agent; do uv pip compile programs/$$program/requirements.in --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o programs/$$program/requirements.txt || exit; done
 	cd programs/claude-code && npm install --silent --package-lock-only --ignore-scripts
+	cd programs/jest && npm install --silent --package-lock-only --ignore-scripts
 
 clean:  ## Remove what make made (never your delegations)
 	rm -rf $(VENV) $(PROGRAMS) dist .pytest_cache .ruff_cache

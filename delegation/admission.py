@@ -1,16 +1,20 @@
 """Admission: a card becomes a request with everything resolved, or is refused with a reason and nothing is left."""
 
+import fnmatch
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from delegation.agents.lookup import find_agent
+from delegation.agents.lookup import BUILT_IN, find_agent
+from delegation.agents.prompt import ASSISTANT, ASSISTANT_NAME
 from delegation.card import Card, Lane
 from delegation.checkout.git import git, resolve_commit, top_level
 from delegation.errors import UsageError, WorkFailed
 from delegation.ids import is_id, new_id
 from delegation.models import lanes
-from delegation.models.catalogue import Catalogue, require_key
+from delegation.models.catalogue import Catalogue
+from delegation.models.choice import entry_for
 from delegation.models.endpoints import default_output_tokens
 from delegation.models.entry import Entry
 from delegation.request import Agent, DelegationRequest, Endpoint, Limits
@@ -18,7 +22,7 @@ from delegation.secrets import keep
 from delegation.settings import Settings
 from delegation.workdirs import check_workdir
 
-CODING_AGENTS = ("coder", "webdev", "backend", "devops", "frontend", "fullstack", "security")
+_NEVER_PASSED = re.compile(r"HOME|PATH|TMPDIR|XDG_.*|DELEGATE_.*|PREFECT_.*")
 _MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
 _MAX_TASK_BYTES = 16 * 1024 * 1024
 
@@ -31,8 +35,11 @@ def admit(
     parent_id: str | None = None,
     id: str | None = None,  # noqa: A002
     catalogue: Catalogue | None = None,
+    provider_key: str | None = None,
 ) -> DelegationRequest:
     """The request for a card. Writes one thing only, and last: the key's secret file.
+
+    `provider_key` belongs to `card.provider_url` ("" where it needs none); only this delegation may read it back.
 
     Raises UsageError (exit 2) that names the thing and the remedy: folder missing or forbidden, task empty, agent,
     model or base unknown, key variable unset, model of another lane than the work.
@@ -43,39 +50,47 @@ def admit(
     place = _place_of(card, settings)
     base_commit, dirty = _base_of(card, place)
     lane = _lane_of(card, place, settings)
-    agent = find_agent(card.agent, place.folder, settings.global_agents_dir)
+    agent = _agent_of(card, place, settings)
     models = catalogue or Catalogue(settings)
-    entry = _entry_for(card, agent, lane, models, settings)
+    entry, wish = entry_for(card, agent, lane, models, settings, provider_key)
     chain = models.chain_entries(entry, lane)
     limits, bounded = _limits(card, entry.endpoint, settings)
+    given, own = id or new_id("dg"), card.provider_url is not None
     return DelegationRequest(
-        id=id or new_id("dg"),
+        id=given,
         card=card,
         repo=str(place.top),
         workdir=place.workdir,
         is_git=place.is_git,
         base_commit=base_commit,
         agent=agent,
-        endpoint=_with_kept_key(entry, settings),
+        endpoint=_with_kept_key(entry, settings, owner=(card.key or given) if own else None),
         chain=tuple(_with_kept_key(target, settings) for target in chain),
         limits=limits,
-        confinement=card.confinement or settings.confinement,
+        confinement="auto" if place.is_ours else card.confinement or settings.confinement,
         network=_network(card, entry.endpoint, settings),
-        local_hosts=tuple(map(str, settings.local_hosts)),
+        run_bash=settings.run_bash,
+        allow_path_escape=settings.allow_path_escape,
+        environment_refs=_environment_refs(settings),
+        key_is_own=own,
+        local_hosts=() if own and entry.endpoint.lane != "local" else tuple(map(str, settings.local_hosts)),
         search_path=settings.environ.get("PATH"),
         task_in_record=False,
         tool=tool,
         parent_id=parent_id,
-        warnings=(*settings.warnings, *entry.warnings, *bounded, *dirty),
+        warnings=(*settings.warnings, *entry.warnings, *wish, *bounded, *_budget(card, entry.endpoint), *dirty),
         created_at=datetime.now(UTC),
     )
 
 
 @dataclass(frozen=True)
 class _Place:
+    """`is_ours` is the empty folder of questions that are about no repository."""
+
     top: Path
     folder: Path
     is_git: bool
+    is_ours: bool = False
 
     @property
     def workdir(self) -> str:
@@ -102,6 +117,9 @@ def _place_of(card: Card, settings: Settings) -> _Place:
     if not card.repo.strip() or "\0" in card.repo:
         raise UsageError("repo is empty: give the path of a git repository or folder")
     path = settings.path(card.repo)
+    if path == settings.home.no_repository:
+        ours = settings.home.make(path).resolve()
+        return _Place(ours, ours, is_git=False, is_ours=True)
     check_workdir(path, settings)
     folder = _folder(path)
     try:
@@ -142,7 +160,7 @@ def _base_of(card: Card, place: _Place) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _uncommitted(card: Card, place: _Place) -> tuple[str, ...]:
-    if card.include_dirty:
+    if card.include_dirty or card.isolation != "worktree":
         return ()
     status = git("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", cwd=place.top, check=False)
     count = len([entry for entry in status.split("\0") if entry])
@@ -161,16 +179,36 @@ def _lane_of(card: Card, place: _Place, settings: Settings) -> Lane | None:
     return demanded
 
 
-def _entry_for(card: Card, agent: Agent, lane: Lane | None, models: Catalogue, settings: Settings) -> Entry:
-    name = card.model
-    if name is None and settings.coding_model and agent.name in CODING_AGENTS:
-        name = settings.coding_model
-    if name is None:
-        name = models.default_alias(lane)
-    entry = models.entry(name)
-    lanes.check_lane(lane, entry)
-    require_key(entry)
-    return entry
+def _agent_of(card: Card, place: _Place, settings: Settings) -> Agent:
+    if place.is_ours:
+        text = card.system_prompt or ASSISTANT
+        source = "the call" if card.system_prompt else BUILT_IN
+        return Agent(name=ASSISTANT_NAME, source=source, system_prompt=text, tools=())
+    agent = find_agent(card.agent, place.folder, settings.global_agents_dir)
+    if card.system_prompt is None:
+        return agent
+    return agent.model_copy(update={"system_prompt": card.system_prompt, "source": "the call"})
+
+
+def _budget(card: Card, endpoint: Endpoint) -> tuple[str, ...]:
+    priced = endpoint.input_usd_per_million is not None and endpoint.output_usd_per_million is not None
+    if card.budget_usd is None or priced:
+        return ()
+    return (
+        f"the budget of {card.budget_usd} USD may have no effect: no price of {endpoint.alias!r} is known, so only "
+        "what its endpoint itself reports as cost counts",
+    )
+
+
+def _environment_refs(settings: Settings) -> dict[str, str]:
+    """Variables named by DELEGATE_ENV_PASSTHROUGH, as this process has them; those that keep an agent apart never."""
+    passed = {
+        name: value
+        for name, value in settings.environ.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in settings.env_passthrough)
+        and not _NEVER_PASSED.fullmatch(name)
+    }
+    return {name: keep(settings.home, value) for name, value in sorted(passed.items())}
 
 
 def _limits(card: Card, endpoint: Endpoint, settings: Settings) -> tuple[Limits, tuple[str, ...]]:
@@ -194,7 +232,7 @@ def _network(card: Card, endpoint: Endpoint, settings: Settings) -> bool:
     return settings.network and endpoint.lane != "local"
 
 
-def _with_kept_key(entry: Entry, settings: Settings) -> Endpoint:
+def _with_kept_key(entry: Entry, settings: Settings, owner: str | None = None) -> Endpoint:
     if entry.key is None or not entry.key.value:
         return entry.endpoint.model_copy(update={"key_ref": None})
-    return entry.endpoint.model_copy(update={"key_ref": keep(settings.home, entry.key.value)})
+    return entry.endpoint.model_copy(update={"key_ref": keep(settings.home, entry.key.value, owner=owner)})

@@ -21,7 +21,12 @@ class Card(Value):
     repo: str = Field(description="Absolute path of the git repository (or plain folder) to work on.")
     base: str = Field(default="HEAD", description="Branch, tag or commit the work starts from.")
     agent: str | None = Field(default=None, description="Name of a Markdown agent; none means the built-in coder.")
+    system_prompt: str | None = Field(default=None, description="Takes the place of the agent's own text.")
     model: str | None = Field(default=None, description="Alias from the model catalogue; none means the default model.")
+    backend: str | None = Field(
+        default=None, description="A backend of models.json, or DELEGATE_BASE_URL; `model` is inside it."
+    )
+    provider_url: str | None = Field(default=None, description="Only for delegate_to_provider.")
     verify: str | None = Field(
         default=None, description="Shell command that judges the change, for example 'pytest -q'."
     )

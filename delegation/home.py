@@ -34,6 +34,11 @@ class Home:
         return self.root / "secrets"
 
     @property
+    def no_repository(self) -> Path:
+        """An empty folder: where a question that is about no repository is answered."""
+        return self.root / "no-repository"
+
+    @property
     def stack(self) -> Path:
         """Pid file, state, ports, logs and settings of the running stack."""
         return self.root / "stack"

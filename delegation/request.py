@@ -58,6 +58,7 @@ class Agent(Value):
     system_prompt: str
     tools: tuple[str, ...] | None = Field(default=None, description="Names of the tools it may use; none means all.")
     description: str | None = None
+    model: str | None = Field(default=None, description="The model that its file wishes for.")
 
 
 class Limits(Value):
@@ -86,6 +87,14 @@ class DelegationRequest(Value):
     limits: Limits
     confinement: Confinement
     network: bool
+    run_bash: bool = Field(default=True, description="False takes the shell away from the agent.")
+    allow_path_escape: bool = Field(default=False, description="The file tools may leave the worktree.")
+    environment_refs: dict[str, str] = Field(
+        default_factory=dict, description="Variables that the agent's commands also get; values only by reference."
+    )
+    key_is_own: bool = Field(
+        default=False, description="The endpoint's key was given for this delegation alone and goes when it is over."
+    )
     local_hosts: tuple[str, ...] = Field(default=(), description="Private hosts and networks that count as local.")
     search_path: str | None = Field(
         default=None, description="The caller's PATH: where its shell commands find their programs."
@@ -95,5 +104,8 @@ class DelegationRequest(Value):
     )
     tool: str = Field(default="run", description="The verb or MCP tool that asked.")
     parent_id: str | None = None
+    added: str | None = Field(
+        default=None, description="Go on with the parent's change and conversation, with this one message more."
+    )
     warnings: tuple[str, ...] = ()
     created_at: datetime

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -9,15 +10,20 @@ from delegation.errors import StackError, WorkFailed
 from delegation.files import publish
 from delegation.home import Home
 
-_REFERENCE = re.compile(r"secret:([0-9a-f]{32})")
+_REFERENCE = re.compile(r"secret:((?:own-)?[0-9a-f]{32})")
+_OWN = "secret:own-"
+_STALE_SECONDS = 24 * 3600.0
 
 
-def keep(home: Home, value: str) -> str:
+def keep(home: Home, value: str, *, owner: str | None = None) -> str:
     """Store a value and return `secret:<hash>`; the same value always gives the same reference.
 
+    With an owner (one delegation) the file is that one's alone, and `forget` may remove it.
     Raises StackError naming the folder when it cannot be written.
     """
     name = hashlib.sha256(value.encode()).hexdigest()[:32]
+    if owner is not None:
+        name = "own-" + hashlib.sha256(f"{owner}\n{value}".encode()).hexdigest()[:32]
     path = home.make(home.secrets) / name
     if _content(path) != value:
         try:
@@ -46,6 +52,31 @@ def value_of(home: Home, reference: str, environ: Mapping[str, str] | None = Non
             "auth", f"the key behind {reference!r} is no longer kept: submit again from where the key is set"
         )
     return value
+
+
+def forget(home: Home, reference: str | None) -> bool:
+    """Remove a value that one delegation alone owned; others are shared and stay. Whether there was one."""
+    match = _REFERENCE.fullmatch(reference or "")
+    if match is None or not (reference or "").startswith(_OWN):
+        return False
+    path = home.secrets / match[1]
+    existed = path.exists()
+    path.unlink(missing_ok=True)
+    return existed
+
+
+def forget_stale(home: Home, still_wanted: Collection[str], *, older_than_seconds: float = _STALE_SECONDS) -> int:
+    """Remove values of single delegations that are old and that none of the references names; returns how many."""
+    wanted = {match[1] for reference in still_wanted if (match := _REFERENCE.fullmatch(reference))}
+    oldest = time.time() - older_than_seconds
+    stale = [
+        path
+        for path in _files(home.secrets)
+        if path.name.startswith("own-") and path.name not in wanted and path.stat().st_mtime < oldest
+    ]
+    for path in stale:
+        path.unlink(missing_ok=True)
+    return len(stale)
 
 
 def forget_others(home: Home, references: Collection[str]) -> int:

@@ -11,6 +11,7 @@ from delegation.files import publish, text_or_none
 from delegation.home import Home
 from delegation.values import Value
 
+OPEN_PAGE = "open.html"  # among the UI's files of our own server, see deployments/server.py
 _REMEDY = "start it with `delegate up`"
 
 
@@ -82,6 +83,14 @@ def running_stack(home: Home) -> StackState:
     if read_state(home) is not None:
         raise StackNotRunning(f"the stack of {str(home.root)!r} was not ended properly and runs no more: {_REMEDY}")
     raise StackNotRunning(f"no stack runs for {str(home.root)!r}: {_REMEDY}")
+
+
+def run_url(state: StackState, flow_run_id: str | None) -> str | None:
+    """A flow run's page in the UI; on our own server by way of a page that lets a browser sign in first."""
+    if flow_run_id is None:
+        return None
+    page = f"/runs/flow-run/{flow_run_id}"
+    return f"{state.ui_url.rstrip('/')}{page if state.foreign_server else f'/{OPEN_PAGE}?page={page}'}"
 
 
 def write_state(home: Home, state: StackState) -> None:

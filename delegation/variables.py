@@ -126,6 +126,12 @@ class Variables(BaseModel):
         "DELEGATE_ALLOW_PATH_ESCAPE", False, says="1 lets file tools leave the worktree."
     )
     env_passthrough: Words = _variable("DELEGATE_ENV_PASSTHROUGH", (), says="Variables that agents' commands also get.")
+    worktree_keep_days: Seconds = _variable(
+        "DELEGATE_WORKTREE_KEEP_DAYS", 7, says="Days that the tree of a failed or cancelled delegation stays."
+    )
+    worktree_budget_gb: Seconds = _variable(
+        "DELEGATE_WORKTREE_BUDGET_GB", 20, says="Disk space (GiB) of all trees; above it ended ones go earlier."
+    )
     # Queues and limits
     max_queue: Count = _variable("DELEGATE_MAX_QUEUE", 256, says="Delegations waiting or running at once.")
     max_concurrency: Count = _variable(

@@ -26,6 +26,7 @@ class Work(Value):
     usage: Usage
     cost: Cost
     response_model: str | None = None
+    fallback_note: str | None = Field(default=None, description="Where another model answered than was asked.")
     costs: tuple[Cost, ...] = Field(default=(), description="One entry for each kind, where kinds mix.")
     nudge_reply: str | None = Field(default=None, description="What it said when asked whether it was really done.")
     last_text: str | None = Field(default=None, description="The last thing it said, also when it did not finish.")

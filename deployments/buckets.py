@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from delegation.models.buckets import Ceiling, bucket_of, ceiling_of
 from delegation.models.config_file import ModelTable
+from delegation.records.labels import queue_name_of
 from delegation.settings import Settings
 
 _BEYOND_THE_GATE = 2
@@ -26,7 +27,7 @@ class Bucket:
     @property
     def queue_names(self) -> tuple[str, str]:
         """First what runs now, then what may wait for the night."""
-        return f"{self.name}-now", f"{self.name}-night"
+        return queue_name_of(self.name, "now"), queue_name_of(self.name, "night")
 
     @property
     def queue_limit(self) -> int:

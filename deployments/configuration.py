@@ -18,6 +18,8 @@ STACK_VARIABLES = (
     "DELEGATE_DATABASE",
     "DELEGATE_DATABASE_URL",
     "DELEGATE_LAUNCHER",
+    "DELEGATE_WORKTREE_KEEP_DAYS",
+    "DELEGATE_WORKTREE_BUDGET_GB",
     "PREFECT_API_URL",
     "PREFECT_API_AUTH_STRING",
     "PREFECT_API_KEY",
@@ -51,6 +53,8 @@ class Configuration:
     foreign: ForeignServer | None = None
     buckets: tuple[Bucket, ...] = ()
     ceilings: Mapping[str, int] = field(default_factory=dict[str, int])
+    keep_days: float = 7.0
+    budget_gb: float = 20.0
 
     @property
     def ceiling_variables(self) -> dict[str, str]:
@@ -84,6 +88,8 @@ def configuration(environ: Mapping[str, str] | None = None) -> Configuration:
         foreign=_foreign(settings),
         buckets=planned_buckets(settings),
         ceilings=settings.ceilings,
+        keep_days=settings.worktree_keep_days,
+        budget_gb=settings.worktree_budget_gb,
     )
 
 

@@ -22,6 +22,7 @@ from deployments.places import Places
 from deployments.processes import bound_folder, bound_log, reap_orphans
 from deployments.stack import Stack, ignore_signals
 from deployments.sweep import Sweeper
+from deployments.trees import TreeSweep
 from deployments.worker import worker_name
 
 ALREADY_KEPT = 3
@@ -41,6 +42,7 @@ class Keeper:
         self._places = stack.places
         rest = stack.connection.rest()
         self._sweeper = Sweeper(rest, self._places, worker_name(self._places), _give_up(stack), _say)
+        self._trees = TreeSweep(stack.configuration, _say)
         self._slots = None if stack.connection.foreign else SlotKeeper(rest, self._places)
         self._new_code_wanted = False
 
@@ -50,6 +52,7 @@ class Keeper:
         while True:
             for line in self._stack.keep():
                 _say(line)
+            self._trees.tick()
             if time.monotonic() >= next_sweep:
                 self._tidy()
                 next_sweep = time.monotonic() + _SWEEP_SECONDS
@@ -61,7 +64,8 @@ class Keeper:
         for log in self._places.logs.glob("*.log"):
             bound_log(log)
         bound_folder(self._places.run_logs)
-        reap_orphans(child.pid for child in self._stack.children.values() if child.pid)
+        known = [child.pid for child in self._stack.children.values()] + [self._trees.pid]
+        reap_orphans(pid for pid in known if pid)
         try:
             self._sweeper.sweep(self._stack.children["worker"].pid)
             for name in self._slots.correct() if self._slots else ():

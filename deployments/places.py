@@ -43,6 +43,11 @@ class Places:
         return self.stack / "prefect"
 
     @property
+    def ui(self) -> Path:
+        """The server's copy of the UI's files, with a page of our own among them."""
+        return self.stack / "ui"
+
+    @property
     def rendered(self) -> Path:
         return self.stack / "prefect.yaml"
 

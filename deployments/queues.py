@@ -8,6 +8,8 @@
                                                             {name, priority: 1, concurrency_limit: 2c + chain + 2}
     GET   /work_pools/delegations/queues/<b>-night   404 -> the same without priority (it goes behind all others)
 
+The queues' names come from `delegation.records.labels.queue_name_of`, for both sides.
+
 Only an explicit setting of the ceiling changes a limit that exists: PATCH the same paths.
 """
 

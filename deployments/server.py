@@ -1,9 +1,15 @@
-"""The Prefect server: on loopback, behind a password, quiet."""
+"""The Prefect server: on loopback, behind a password, quiet; its UI asks nothing of the outside.
+
+Why the older UI, and why a page of our own in it: docs/decisions/0005-ui.md.
+"""
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from delegation.errors import StackError
+from delegation.files import publish
+from delegation.stack_state import OPEN_PAGE
 from deployments.connection import Connection
 from deployments.environment import python
 from deployments.places import Places
@@ -26,6 +32,8 @@ def server_child(places: Places, base: Mapping[str, str], connection: Connection
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": _LEASES_ON_DISK,
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": connection.ui_url,
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+        "PREFECT_SERVER_UI_V2_ENABLED": "false",  # it starts a tracker in the reader's browser, whatever is set
+        "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(places.ui),
     }
     argv = python("-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(connection.port))
     return Child("server", argv, env, places.logs / "server.log", places.stack)
@@ -44,3 +52,10 @@ def wait_for_server(rest: PrefectRest, child: Child | None, seconds: float = _ST
             if time.monotonic() > deadline:
                 raise StackError(f"the Prefect server at {rest.api_url} does not answer: {error}") from error
         time.sleep(0.1)
+
+
+def put_open_page(places: Places) -> None:
+    """Lay our page among the UI's files. To be called once the server answers: it may have copied them just then."""
+    folder = places.ui / "v1"
+    if folder.is_dir():
+        publish(folder / OPEN_PAGE, Path(__file__).with_name(OPEN_PAGE).read_text(encoding="utf-8"))

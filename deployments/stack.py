@@ -17,7 +17,7 @@ from deployments.places import Places
 from deployments.processes import Child, adopt_orphans, descendants, end_all, marked
 from deployments.registering import Registration
 from deployments.rendering import render
-from deployments.server import server_child, wait_for_server
+from deployments.server import put_open_page, server_child, wait_for_server
 from deployments.worker import launcher_command, launcher_socket, wait_for_worker, worker_child
 
 _GRACE_SECONDS = 8.0
@@ -56,6 +56,7 @@ class Stack:
         registration = self._begin_registration()
         with self.connection.rest() as rest:
             wait_for_server(rest, self.children.get("server"), _SERVER_SECONDS)
+        put_open_page(self.places)
         self._enter("deployments")
         self._finish(registration)
         self._enter("worker")

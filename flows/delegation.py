@@ -17,7 +17,9 @@ from delegation.errors import WorkFailed
 from delegation.receipt import Receipt, Verification
 from delegation.request import DelegationRequest
 from tasks import delegation as tasks
-from tasks import publish
+from tasks import publish, telling
+from tasks.delegation import unseen
+from tasks.expected import log_only_unexpected_tracebacks
 
 
 @flow(name="delegation", persist_result=False)
@@ -26,10 +28,13 @@ def delegation(card: Card | None = None, request: DelegationRequest | None = Non
 
     Give `card` when starting a run by hand in the UI; the front door gives the resolved `request` instead.
     """
-    admitted = tasks.prepare(card, request)
+    log_only_unexpected_tracebacks()
+    delegation_id = tasks.prepare(card, request)
+    admitted = steps.records().request(delegation_id)
     publish.name_run(admitted)
+    telling.tell_request(admitted)
     try:
-        receipt = _receipt(admitted)
+        receipt = _receipt(delegation_id, admitted)
     except TerminationSignal:
         if publish.is_being_cancelled():
             publish.show(steps.record_cancelled(admitted))
@@ -38,36 +43,36 @@ def delegation(card: Card | None = None, request: DelegationRequest | None = Non
     return publish.final_state(receipt)
 
 
-def _receipt(request: DelegationRequest) -> Receipt:
-    """Every step that still makes sense, whatever the ones before it did."""
+def _receipt(prepared: str, request: DelegationRequest) -> Receipt:
+    """Every step that still makes sense, whatever the ones before it did. `prepared` is what `prepare` returned."""
     failure: WorkFailed | None = None
     patch: Patch | None = None
     verification: Verification | None = None
+    last: object = prepared  # the newest result, which the next step follows in the graph
     try:
-        worktree = _worktree(request)
-        failure = _work(request, worktree)
-        patch = (tasks.collect_partial if failure else tasks.collect)(request, worktree)
-        if patch is not None and request.card.verify is not None:
-            verification = tasks.verify(request, worktree, patch)
+        last = worktree = _worktree(prepared, request)
+        try:
+            last = tasks.work(unseen(request.id), wait_for=[worktree])
+        except WorkFailed as error:
+            failure = error
+        patch = (tasks.collect_partial if failure else tasks.collect)(unseen(request.id), wait_for=[last])
+        telling.tell_patch(patch, failure)
+        if patch is not None:
+            last = patch
+            if request.card.verify is not None:
+                last = verification = tasks.verify(unseen(request.id), unseen(patch), wait_for=[patch])
+                telling.tell_verification(verification)
     except WorkFailed as error:
         failure = failure or error
     except Exception as error:
         get_run_logger().exception("a step of %s broke", request.id)
         failure = failure or WorkFailed("process", f"internal error, {type(error).__name__}: {error}")
-    return tasks.record(request, patch, verification, failure)
+    return tasks.record(unseen(request.id), unseen(patch), unseen(verification), failure, wait_for=[last])
 
 
-def _worktree(request: DelegationRequest) -> Worktree:
+def _worktree(prepared: str, request: DelegationRequest) -> Worktree:
     """The tree to work in. A remembered one that is gone is made again, unless its work is already collected."""
-    worktree = tasks.make_worktree(request)
+    worktree = tasks.make_worktree(unseen(request.id), wait_for=[prepared])
     if steps.take_up(request, worktree):
         return worktree
-    return tasks.make_worktree.with_options(refresh_cache=True)(request)
-
-
-def _work(request: DelegationRequest, worktree: Worktree) -> WorkFailed | None:
-    try:
-        tasks.work(request, worktree)
-    except WorkFailed as error:
-        return error
-    return None
+    return tasks.make_worktree.with_options(refresh_cache=True)(unseen(request.id), wait_for=[prepared])

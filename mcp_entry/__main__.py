@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from delegation.errors import DelegateError, StackNotRunning
-from mcp_entry.exits import CANNOT, NOT_RUNNING, OK, STOPPED_WAITING
+from mcp_entry.exits import CANNOT, NOT_RUNNING, OK, OTHER_OUTCOME, STOPPED_WAITING, NotAnswered
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,6 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_stdout()
         return OK
+    except NotAnswered as error:
+        return _not_answered(error, with_traceback=with_traceback)
     except Exception as error:
         if with_traceback:
             raise
@@ -34,6 +36,14 @@ def _run(words: list[str]) -> int:
     from mcp_entry.terminal.app import run
 
     return run(words)
+
+
+def _not_answered(error: NotAnswered, *, with_traceback: bool) -> int:
+    """One line; with --traceback the worker's stack first: it says more than this program's."""
+    if with_traceback:
+        sys.stderr.write(f"{error.stack().rstrip()}\n")
+    sys.stderr.write(f"{error}\n")
+    return OTHER_OUTCOME
 
 
 def _explained(error: Exception) -> int:

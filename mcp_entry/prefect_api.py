@@ -168,14 +168,19 @@ class PrefectApi:
         body = {"name": name, "limit": limit, "active": True}
         self._ensure(f"/v2/concurrency_limits/{quote(name)}", "/v2/concurrency_limits/", body)
 
-    def ensure_queue(self, pool: str, name: str, *, limit: int, priority: int | None) -> None:
-        """Create the work queue where it is missing; one that is there stays as it is.
+    def ensure_queue(self, pool: str, name: str, *, limit: int, priority: int | None, chosen: bool = False) -> None:
+        """Create the work queue where it is missing; one that is there stays, unless its limit was `chosen` by a user.
 
         Priority 1 puts a queue before all others of the pool and moves them down; none puts it behind all.
         """
         queues = f"/work_pools/{quote(pool)}/queues"
+        path = f"{queues}/{quote(name)}"
         body = {"name": name, "concurrency_limit": limit} | ({"priority": priority} if priority else {})
-        self._ensure(f"{queues}/{quote(name)}", queues, body)
+        self._ensure(path, queues, body)
+        if chosen and (self._get(path) or {}).get("concurrency_limit") != limit:
+            answer = self._send("PATCH", path, {"concurrency_limit": limit})
+            if not answer.is_success:
+                raise self._refused(answer)
 
     def _ensure(self, path: str, collection: str, body: Mapping[str, Any]) -> None:
         """Several front doors may create the same thing at once, which meets as 409 and even as 500: look again."""

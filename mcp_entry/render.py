@@ -60,6 +60,8 @@ def _facts(receipt: Receipt) -> Iterable[tuple[str, str]]:
         (receipt.model_used or receipt.model_requested or "default")
         + (f"  {receipt.fallback_note}" if receipt.fallback_note else ""),
     )
+    if receipt.parent_id:
+        yield "after", receipt.parent_id
     yield "agent", f"{receipt.agent}  ({receipt.agent_source})"
     if receipt.patch:
         patch = receipt.patch
@@ -132,13 +134,14 @@ def show_list(console: Console, summaries: Sequence[Summary]) -> None:
             summary.id,
             Text(state, style=_COLOURS.get(state, "cyan")),
             Text(summary.entry.model if summary.entry else ""),
-            _age(summary.entry.created_at) if summary.entry else "",
+            age(summary.entry.created_at) if summary.entry else "",
             Text(summary.entry.title if summary.entry else summary.problem or ""),
         )
     console.print(table)
 
 
-def _age(moment: datetime) -> str:
+def age(moment: datetime) -> str:
+    """How long ago, in one unit."""
     seconds = max(0, int((datetime.now(UTC) - moment).total_seconds()))
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:

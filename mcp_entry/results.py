@@ -41,9 +41,32 @@ class PatchFile:
 
 @dataclass(frozen=True)
 class AppliedPatch:
-    """A change that is now in the caller's repository, uncommitted."""
+    """A change that is now in the caller's repository, uncommitted. `undo` is a shell command that takes it back."""
 
     id: str
     repo: str
     outcome: Outcome
     files: tuple[str, ...]
+    undo: str | None = None
+
+
+@dataclass(frozen=True)
+class AppliedSet:
+    """Several changes that are now there together, in this order."""
+
+    ids: tuple[str, ...]
+    repo: str
+    files: tuple[str, ...]
+    undo: str | None
+
+
+@dataclass(frozen=True)
+class AppliedBranch:
+    """Changes that are now commits of a new branch."""
+
+    ids: tuple[str, ...]
+    repo: str
+    branch: str
+    commit: str
+    commits: int
+    undo: str

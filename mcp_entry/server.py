@@ -11,7 +11,7 @@ from mcp.server.stdio import stdio_server
 from mcp_entry.desk import Desk
 from mcp_entry.pending import Pending
 from mcp_entry.service import Service
-from mcp_entry.tools import backend, delegations, history
+from mcp_entry.tools import backend, batch, delegations, history, provider, single_shot
 
 INSTRUCTIONS = """\
 Hand a piece of coding work to another model. It works in a git worktree of its own; the change comes back as a patch
@@ -39,7 +39,7 @@ def build(
     server = MCPServer[Any](
         "delegate", title="Delegate", instructions=INSTRUCTIONS, version=_version(), log_level="WARNING"
     )
-    for group in (delegations, history, backend):
+    for group in (delegations, batch, provider, single_shot, history, backend):
         for tool in group.tools(desk):
             if not offered or tool.name in offered or group.GROUP in offered:
                 server.add_tool(

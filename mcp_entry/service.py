@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 from delegation.card import Card
 from delegation.errors import NotFoundError, StackError, UsageError
-from delegation.receipt import Outcome, Receipt
+from delegation.receipt import Receipt
 from delegation.records import Progress, RecordStore, Summary
 from delegation.request import DelegationRequest
 from delegation.settings import Settings
-from mcp_entry.results import AppliedPatch, Cancelled, PatchFile, Started
+from mcp_entry.results import AppliedBranch, AppliedPatch, AppliedSet, Cancelled, PatchFile, Started
 from mcp_entry.standing import finished
 
 if TYPE_CHECKING:  # httpx and what starts the stack are loaded by the verbs that need them
+    from delegation.checkout.inventory import TreeLine
+    from delegation.checkout.removal import Swept
+    from delegation.combined import SetReport
+    from delegation.kept_trees import Restored
     from mcp_entry.watching import Watch
 
 Say = Callable[[str], None]
 
 RerunFrom = Literal["start", "verify"]
-_APPLIED_FREELY: tuple[Outcome, ...] = ("verified", "unverified")
 
 
 class Service:
@@ -33,11 +36,28 @@ class Service:
         self.records = RecordStore(settings.home)
         self._say = say
 
-    def submit(self, card: Card, *, tool: str = "run", parent_id: str | None = None) -> Started:
+    def submit(
+        self,
+        card: Card,
+        *,
+        tool: str = "run",
+        parent_id: str | None = None,
+        provider_key: str | None = None,
+        added: str | None = None,
+    ) -> Started:
         """Hand the card to the stack, starting it where none runs; see `submission.submit` for what is raised."""
         from mcp_entry.submission import submit
 
-        return submit(self.settings, self.records, card, tool=tool, parent_id=parent_id, say=self._say)
+        return submit(
+            self.settings,
+            self.records,
+            card,
+            tool=tool,
+            parent_id=parent_id,
+            say=self._say,
+            provider_key=provider_key,
+            added=added,
+        )
 
     def identify(self, text: str) -> str:
         """The id that a person means by an id, a unique prefix or ending of one, or a running number."""
@@ -87,21 +107,60 @@ class Service:
         """Where the agent's log lies, or will lie."""
         return self.records.folder(self.identify(text)) / "trajectory.jsonl"
 
+    def stack_of_failure(self, delegation_id: str) -> str:
+        """Where in the worker its agent failed, as a Python stack."""
+        path = self.records.folder(delegation_id) / "failure.txt"
+        return path.read_text(encoding="utf-8") if path.is_file() else f"no stack was kept in {str(path.parent)!r}"
+
     def apply(self, text: str, *, any_outcome: bool = False) -> AppliedPatch:
         """Apply the change to the caller's repository: a clean three-way apply, or ConflictError and nothing changed.
 
         Raises UsageError for a patch that is not accepted unless `any_outcome` says to apply it all the same.
         """
-        from delegation.checkout.apply import apply_patch
+        from mcp_entry.applying import apply_one
 
-        receipt, patch = self.receipt(text), self.patch(text)
-        if receipt.outcome not in _APPLIED_FREELY and not any_outcome:
-            raise UsageError(
-                f"{receipt.id!r} is {receipt.outcome}, so its patch is not applied: read it with "
-                f"`delegate patch {receipt.id}`, and add --any-outcome to apply it all the same"
-            )
-        applied = apply_patch(Path(receipt.repo), patch.path, receipt.base_commit or "")  # a plain folder has none
-        return AppliedPatch(receipt.id, receipt.repo, receipt.outcome, tuple(applied.files))
+        return apply_one(self, text, any_outcome=any_outcome)
+
+    def apply_as_branch(self, texts: Sequence[str], name: str, *, any_outcome: bool = False) -> AppliedBranch:
+        """A new branch from HEAD with one commit for each change; the working tree stays as it is.
+
+        Raises ConflictError when the branch exists or a change does not merge; then there is none.
+        """
+        from mcp_entry.applying import apply_as_branch
+
+        return apply_as_branch(self, texts, name, any_outcome=any_outcome)
+
+    def report_together(self, texts: Sequence[str], *, any_outcome: bool = False) -> "SetReport":
+        """Whether changes merge with each other and are accepted together. Touches nothing; runs their commands."""
+        from mcp_entry.applying import report_together
+
+        return report_together(self, texts, any_outcome=any_outcome, say=self._say)
+
+    def apply_together(self, report: "SetReport", *, any_outcome: bool = False) -> AppliedSet:
+        """Apply all of a set, or nothing. Raises UsageError for one that is not accepted, unless `any_outcome`."""
+        from mcp_entry.applying import apply_together
+
+        return apply_together(self, report, any_outcome=any_outcome)
+
+    def trees(self) -> "tuple[TreeLine, ...]":
+        """All trees under this home, oldest first."""
+        from delegation.kept_trees import lines
+
+        return lines(self.settings.home)
+
+    def restore_tree(self, text: str, to: Path) -> "Restored":
+        """Write what a delegation's agent left into a new folder; raises as `kept_trees.restore`."""
+        from delegation.kept_trees import restore
+
+        return restore(self.settings.home, self.identify(text), to)
+
+    def prune_trees(self, older_than_days: float | None = None, *, only_look: bool = False) -> "tuple[Swept, ...]":
+        """Remove trees that nobody needs, as the keeper does every few minutes."""
+        from delegation.kept_trees import GIB, Policy, prune
+
+        days = self.settings.worktree_keep_days if older_than_days is None else older_than_days
+        policy = Policy(keep_days=days, budget_bytes=int(self.settings.worktree_budget_gb * GIB))
+        return prune(self.settings.home, policy, only_look=only_look)
 
     def cancel(self, text: str) -> Cancelled:
         """Ask the stack to end it. Raises StackNotRunning when there is none."""
@@ -136,6 +195,21 @@ class Service:
                 return self._verify_again(self.receipt(text))
             case _:
                 assert_never(start_at)
+
+    def go_on(
+        self, text: str, *, added: str | None = None, model: str | None = None, key: str | None = None
+    ) -> Started:
+        """A new delegation that goes on with the change and the conversation of one that has ended.
+
+        `added` is said to the model next; without it, why the change was not accepted. Raises UsageError where there
+        is neither, and for work in place.
+        """
+        from mcp_entry.going_on import card_to_go_on, message_of
+
+        receipt = self.receipt(text)
+        message = message_of(receipt, added)
+        card = card_to_go_on(self.settings, receipt, self._request(receipt.id), message, model=model, key=key)
+        return self.submit(card, tool="rerun", parent_id=receipt.id, added=message)
 
     def _again(self, receipt: Receipt, model: str | None, key: str | None) -> Started:
         card = self._request(receipt.id).card

@@ -12,7 +12,7 @@ from typing import IO, Any
 from delegation import layout
 from delegation.errors import StackError, StackNotRunning
 from delegation.settings import Settings
-from delegation.stack_state import StackState, live_state, running_stack
+from delegation.stack_state import StackState, live_state, run_url, running_stack
 from mcp_entry.prefect_api import PrefectApi
 
 Say = Callable[[str], None]
@@ -36,7 +36,7 @@ class Connection:
 
     def run_url(self, flow_run_id: str | None) -> str | None:
         """The UI's page of a flow run."""
-        return f"{self.state.ui_url.rstrip('/')}/runs/flow-run/{flow_run_id}" if flow_run_id else None
+        return run_url(self.state, flow_run_id)
 
 
 def silent(_: str) -> None:

@@ -9,8 +9,9 @@ from delegation.card import Card
 from delegation.errors import DelegateError, NotFoundError, UsageError
 from delegation.models.buckets import ceiling_of
 from delegation.records import Entry, RecordStore
-from delegation.records.labels import run_name_of, tags_of
+from delegation.records.labels import queue_name_of, run_name_of, tags_of
 from delegation.request import DelegationRequest, Endpoint
+from delegation.secrets import forget
 from delegation.settings import Settings
 from delegation.shared_state import SharedState, claim
 from mcp_entry import stack
@@ -21,28 +22,51 @@ from mcp_entry.stack import Connection, Say
 
 _PARAMETER_BYTES = 500_000  # Prefect refuses parameters above 512 KiB
 _TASK_BEGINNING = 2_000
+_CALLS = ("delegate_task", "delegate_agentic_task", "task", "agentic", "batch")
+_CALLS_QUEUE = "calls"
+
+
+class QueueFull(UsageError):
+    """As many delegations as DELEGATE_MAX_QUEUE allows are unfinished."""
 
 
 def submit(
-    settings: Settings, records: RecordStore, card: Card, *, tool: str, parent_id: str | None, say: Say
+    settings: Settings,
+    records: RecordStore,
+    card: Card,
+    *,
+    tool: str,
+    parent_id: str | None,
+    say: Say,
+    provider_key: str | None = None,
+    added: str | None = None,
 ) -> Started:
     """Admit the card, start the stack if need be, and create the record and the flow run.
 
-    Raises UsageError (nothing is left behind) for a card that cannot be done, ConflictError when the key stands for
-    another card, StackError when the stack cannot take it.
+    Raises UsageError (nothing is left behind) for a card that cannot be done, QueueFull, ConflictError when the key
+    stands for another card, StackError when the stack cannot take it.
     """
-    request = admit(card, settings, tool=tool, parent_id=parent_id)
-    connection = stack.ensure_running(settings, say)
-    with connection.prefect() as api:
-        deployment = api.deployment()
-        _refuse_when_full(api, settings)
-        return _claimed(settings, records, request, connection, api, deployment)
+    admitted = admit(card, settings, tool=tool, parent_id=parent_id, provider_key=provider_key)
+    request = admitted.model_copy(update={"added": added})
+    own_key = request.endpoint.key_ref if request.key_is_own else None
+    try:
+        connection = stack.ensure_running(settings, say)
+        with connection.prefect() as api:
+            deployment = api.deployment()
+            _refuse_when_full(api, settings)
+            started = _claimed(settings, records, request, connection, api, deployment)
+    except BaseException:
+        forget(settings.home, own_key)
+        raise
+    if own_key and records.receipt(started.id) is not None:  # the same call again, and its delegation is over
+        forget(settings.home, own_key)
+    return started
 
 
 def _refuse_when_full(api: PrefectApi, settings: Settings) -> None:
     waiting = api.unfinished_count()
     if waiting >= settings.max_queue:
-        raise UsageError(
+        raise QueueFull(
             f"{waiting} delegations are unfinished and DELEGATE_MAX_QUEUE is {settings.max_queue}: "
             "wait, cancel some, or raise it"
         )
@@ -110,13 +134,13 @@ def _flow_run(settings: Settings, request: DelegationRequest, api: PrefectApi, d
     bucket = request.endpoint.bucket
     for endpoint in (request.endpoint, *request.chain):
         api.ensure_limit(f"bucket:{endpoint.bucket}", _slots(settings, endpoint.bucket))
-    queue = f"{bucket}-{request.card.queue}"
-    api.ensure_queue(
-        deployment.pool,
-        queue,
-        limit=queue_limit(settings, request),
-        priority=1 if request.card.queue == "now" else None,
-    )
+    queue = _CALLS_QUEUE if request.tool in _CALLS else queue_name_of(bucket, request.card.queue)
+    if queue == _CALLS_QUEUE:  # their own bound, whatever their buckets: one queue for all front doors
+        chosen = "max_concurrency" in settings.model_fields_set
+        api.ensure_queue(deployment.pool, queue, limit=settings.max_concurrency, priority=1, chosen=chosen)
+    else:
+        limit, priority = queue_limit(settings, request), 1 if request.card.queue == "now" else None
+        api.ensure_queue(deployment.pool, queue, limit=limit, priority=priority)
     return api.create_flow_run(
         deployment,
         NewRun(
@@ -146,7 +170,8 @@ def _parameter(request: DelegationRequest) -> dict[str, Any]:
     if len(json.dumps(whole)) <= _PARAMETER_BYTES:
         return whole
     card = {**whole["card"], "task": request.card.task[:_TASK_BEGINNING]}
-    return {**whole, "card": card, "task_in_record": True}
+    added = request.added[:_TASK_BEGINNING] if request.added else None
+    return {**whole, "card": card, "added": added, "task_in_record": True}
 
 
 def request_hash(card: Card) -> str:

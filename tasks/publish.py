@@ -11,6 +11,7 @@ from delegation import steps
 from delegation.receipt import Outcome, Receipt
 from delegation.records.labels import run_name_of, tags_of
 from delegation.records.report import patch_markdown, receipt_markdown
+from delegation.records.wording import explanation, size_of
 from delegation.request import DelegationRequest
 
 _STATE_NAMES: dict[Outcome, tuple[StateType, str]] = {
@@ -38,9 +39,11 @@ def name_run(request: DelegationRequest) -> None:
 
 def show(receipt: Receipt) -> None:
     """Leave the receipt and the patch as artifacts, and the outcome as a tag of the run."""
-    create_markdown_artifact(receipt_markdown(receipt), key=receipt.id, description=f"Receipt: {receipt.outcome}")
+    task = steps.records().request(receipt.id).card.task
+    create_markdown_artifact(receipt_markdown(receipt, task), key=receipt.id, description=_description(receipt))
     if receipt.patch:
-        create_markdown_artifact(patch_markdown(receipt.patch), description="Patch")
+        size = f"Patch: {size_of(receipt.patch)}"
+        create_markdown_artifact(patch_markdown(receipt.patch), key=f"{receipt.id}-patch", description=size)
     run_id = flow_run.get_id()
     if run_id is None:
         return
@@ -50,9 +53,16 @@ def show(receipt: Receipt) -> None:
 
 
 def final_state(receipt: Receipt) -> State:
-    """COMPLETED, FAILED or CANCELLED under the outcome's name."""
+    """COMPLETED, FAILED or CANCELLED under the outcome's name; the message tells a refusal from an acceptance."""
     kind, name = _STATE_NAMES[receipt.outcome]
-    return State(type=kind, name=name, message=steps.headline_of(receipt))
+    size = f" Patch: {size_of(receipt.patch)}." if receipt.patch else ""
+    return State(type=kind, name=name, message=f"{explanation(receipt)}{size}")
+
+
+def _description(receipt: Receipt) -> str:
+    """Of the receipt, where only one line of it is seen."""
+    outcome = receipt.outcome.replace("_", " ")
+    return ", ".join([f"Receipt: {outcome}", *([size_of(receipt.patch)] if receipt.patch else [])])
 
 
 def is_being_cancelled() -> bool:

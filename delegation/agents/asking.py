@@ -12,6 +12,7 @@ from delegation.agents.spending import cost_of
 from delegation.agents.tools.toolbox import Toolbox
 from delegation.chat.messages import ChatModel, Reply, ToolUse
 from delegation.errors import EndpointError
+from delegation.models.answered import fallback_note
 
 _UNKNOWN_CONTEXT_TOKENS = 128_000
 _FEWEST_TOKENS = 256
@@ -104,6 +105,7 @@ class Asking:
             usage=reply.usage.model_dump(),
             cost=cost_of(reply.usage, reply.cost_usd, self._model.endpoint).model_dump(),
             response_model=reply.response_model,
+            fallback_note=fallback_note(self._model.endpoint, reply.response_model, reply.routing),
             retried=reply.retried,
             warnings=reply.warnings,
             elapsed_seconds=self._bounds.elapsed_seconds,

@@ -48,6 +48,7 @@ class AgentFile:
             system_prompt=self.text,
             tools=self.tools,
             description=self.description,
+            model=self.model,
         )
 
 

@@ -19,6 +19,12 @@ You are a careful software engineer who works alone in one repository, with tool
 - When you are done, stop calling tools and say in a few sentences what you changed, what you ran, and what it showed.
 """
 
+ASSISTANT_NAME = "assistant"
+ASSISTANT = """\
+You answer one request in one message: there are no tools, no files beyond what the request holds, and nobody to ask.
+Answer what is asked, completely and in the form it asks for. Say plainly what you do not know.
+"""
+
 NOTE_MARK = "[note from the program that runs you]"
 NUDGE_ANNOUNCED = (
     f"{NOTE_MARK} Your last message says what you are going to do, but no tool was called. If work is left, do it now "
@@ -60,7 +66,12 @@ _ANSWER = (
 
 
 def system_prompt(agent: Agent, *, workdir: str, expects: Expects, tools: tuple[str, ...], today: date) -> str:
-    """The agent's own text and then where it works. Only the date varies: the beginning can be cached."""
+    """The agent's own text and then where it works. Only the date varies: the beginning can be cached.
+
+    One that answers without any tool works nowhere: its text is all.
+    """
+    if not tools and expects == "answer":
+        return agent.system_prompt.strip()
     place = [
         "# Where you work",
         f"Working folder: {workdir} (relative paths begin here; the file tools reach nothing outside the checkout).",

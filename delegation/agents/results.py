@@ -54,6 +54,7 @@ class AgentResult:
     usage: Usage
     cost: Cost
     response_model: str | None
+    fallback_note: str | None = None
     costs: tuple[Cost, ...] = ()
     nudge_reply: str | None = None
     last_text: str | None = None

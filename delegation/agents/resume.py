@@ -18,7 +18,8 @@ CallState = Literal["done", "lost", "not_started"]
 class State:
     """Where a run stands. The last reply may still be `open`: its calls are not all answered.
 
-    `pending` are the user's blocks since that reply. `started` holds the calls with an intent in the log.
+    `pending` are the user's blocks since that reply. `started` holds the calls with an intent in the log, `earlier`
+    those of the delegation that this one goes on with: they are known and not counted.
     """
 
     task: str
@@ -31,6 +32,7 @@ class State:
     turns: int = 0
     spending: Spending = field(default_factory=Spending)
     response_model: str | None = None
+    fallback_note: str | None = None
     elapsed_seconds: float = 0.0
     tree: str | None = None
     changed_since_tree: bool = False
@@ -43,11 +45,12 @@ class State:
     last_tool: str | None = None
     warnings: list[str] = field(default_factory=list[str])
     end: Event | None = None
+    earlier: frozenset[str] = frozenset()
 
     @property
     def counts(self) -> Counts:
         """What the calls came to."""
-        answers = [answer for _, answer in self.answers.values()]
+        answers = [answer for identity, (_, answer) in self.answers.items() if identity not in self.earlier]
         commands = [answer for answer in answers if answer.ran_command]
         return Counts(
             turns=self.turns,
@@ -97,10 +100,22 @@ def apply(state: State, event: Event) -> None:
             state.tree, state.changed_since_tree, state.closed = event["tree"], False, True
         case "resume":
             state.end, state.tree, state.changed_since_tree = None, event["tree"], False
+        case "continued":
+            _begin_counting_again(state)
         case "end":
             state.end, state.elapsed_seconds = event, event["elapsed_seconds"]
         case _:
             pass
+
+
+def _begin_counting_again(state: State) -> None:
+    """The conversation goes on; turns, time, money and calls so far were those of the delegation before."""
+    state.end, state.turns, state.elapsed_seconds, state.spending = None, 0, 0.0, Spending()
+    state.nudges, state.announced_turn, state.cut_replies, state.nudged = 0, 0, 0, None
+    state.response_model = state.fallback_note = None
+    state.nudge_reasons.clear()
+    state.warnings.clear()
+    state.earlier = frozenset(state.answers)
 
 
 def close_turn(state: State) -> None:
@@ -125,6 +140,7 @@ def _reply(state: State, event: Event) -> None:
     state.spending = state.spending.plus(usage, cost)
     state.warnings += [warning for warning in event["warnings"] if warning not in state.warnings]
     state.response_model = event["response_model"] or state.response_model
+    state.fallback_note = event.get("fallback_note") or state.fallback_note
     state.elapsed_seconds = event["elapsed_seconds"]
 
 

@@ -10,7 +10,9 @@ from typing import Any, Literal, cast
 from delegation.agents.tools.text import safe
 from delegation.errors import WorkFailed
 
-EventType = Literal["header", "request", "reply", "intent", "result", "note", "dropped", "turn", "resume", "end"]
+EventType = Literal[
+    "header", "request", "reply", "intent", "result", "note", "dropped", "turn", "resume", "continued", "end"
+]
 Event = Mapping[str, Any]
 _SHORTEST_SECRET = 6
 _MASK = "[secret removed]"
@@ -28,6 +30,7 @@ class Trajectory:
     dropped  turn, ids, turns                    (results taken out of the conversation to save room)
     turn     turn, tool_calls, last_tool, elapsed_seconds, tree
     resume   turn, tree_changed
+    continued parent_id                          (what stands before is another delegation's: its counts are not ours)
     end      stop_reason, failure_kind, failure_message, answer, claim, ...
 
     Values of `secrets` never reach the file. Raises WorkFailed("storage") when it cannot be written.

@@ -16,6 +16,7 @@ from delegation.chat.refusals import TOOL_ARGUMENTS, Refusal, endpoint_error, pl
 from delegation.chat.sse import events
 from delegation.chat.wire import Question, Reader, WireFormat
 from delegation.errors import EndpointError, FailureKind
+from delegation.models.answered import answering_model
 from delegation.receipt import Usage
 from delegation.request import Endpoint
 
@@ -202,11 +203,13 @@ def _finished(line: Line, question: Question, draft: Draft, response: httpx.Resp
         )
     except NothingUsable as nothing:
         _useless(line, question, nothing, draft.usage, cost)
+    routing = {name: value for name, value in response.headers.items() if name.startswith(_ROUTING)}
     return replace(
         reply,
         usage=reply.usage.model_copy(update={"requests": 1}),
         cost_usd=cost,
-        routing={name: value for name, value in response.headers.items() if name.startswith(_ROUTING)},
+        response_model=answering_model(routing, reply.response_model),
+        routing=routing,
         warnings=_warnings(reply.usage, sent_bytes),
     )
 

@@ -252,17 +252,34 @@ def local_only(allow_hosts: Sequence[str]) -> Guard:
     return guard
 
 
+# Metadata services that are not link-local: AWS over IPv6, Alibaba, Azure's host, Oracle's second one.
+_METADATA = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192")))
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
 def no_metadata(allow_hosts: Sequence[str]) -> Guard:
-    """Anything but link-local addresses (metadata services of clouds), unless listed."""
+    """Anything but link-local addresses and metadata services of clouds, unless listed."""
     listed = frozenset(allow_hosts)
 
     def guard(host: str, address: str) -> str | None:
-        bare = ipaddress.ip_address(_bare(address))
-        if not (bare.is_link_local or bare.is_multicast or bare.is_unspecified) or is_listed(host, address, listed):
+        if not any(map(_serves_the_machine, _meanings(address))) or is_listed(host, address, listed):
             return None
         return f"{host!r} is {address}, where only services of the machine itself answer"
 
     return guard
+
+
+def _serves_the_machine(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    return address.is_link_local or address.is_multicast or address.is_unspecified or address in _METADATA
+
+
+def _meanings(address: str) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """The address, and the IPv4 address inside one that a translator on the way would send it to."""
+    bare = ipaddress.ip_address(_bare(address))
+    if isinstance(bare, ipaddress.IPv4Address):
+        return [bare]
+    inner = [ipaddress.IPv4Address(int(bare) & 0xFFFFFFFF)] if bare in _NAT64 else []
+    return [bare, *inner, *([bare.sixtofour] if bare.sixtofour else [])]
 
 
 def is_listed(host: str, address: str, listed: Iterable[str]) -> bool:

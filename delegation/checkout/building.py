@@ -9,6 +9,7 @@ from pathlib import Path
 
 from delegation.checkout.desk import Desk, give_to_agent, make_git_dir
 from delegation.checkout.git import Location, ask_git, git_bytes
+from delegation.checkout.lfs import fill_in_contents
 from delegation.checkout.seeds import seed
 from delegation.checkout.submodules import fill_submodules
 from delegation.errors import WorkFailed
@@ -39,7 +40,7 @@ def build_tree(tree: Path, git_dir: Path, source: Location, commit: str) -> Buil
     _check_complete(agent)
     submodules = fill_submodules(agent, source, commit)
     seeded, seed_warnings = seed(source, tree)
-    return Built(agent, seeded, (*_filter_warnings(agent), *submodules, *seed_warnings))
+    return Built(agent, seeded, (*_filtered(agent, source), *submodules, *seed_warnings))
 
 
 def new_folder(path: Path) -> Path:
@@ -125,8 +126,9 @@ def _setting(source: Location, name: str) -> str | None:
     return answer.stdout.decode("utf-8", "replace").strip() or None
 
 
-def _filter_warnings(agent: Desk) -> tuple[str, ...]:
-    """Filters (LFS, encryption) are never run: files stay in the form that is stored, which a patch leaves alone."""
+def _filtered(agent: Desk, source: Location) -> tuple[str, ...]:
+    """Filters (encryption and the like) are never run: files stay in the form that is stored, which a patch leaves
+    alone. What LFS keeps is copied from the repository's own store."""
     attributes = [agent.git_dir / "info" / "attributes"]
     listed = agent.output("ls-files", "-z").split(b"\0")
     attributes += [agent.tree / os.fsdecode(name) for name in listed if name.split(b"/")[-1] == b".gitattributes"]
@@ -134,6 +136,8 @@ def _filter_warnings(agent: Desk) -> tuple[str, ...]:
         path.read_text(encoding="utf-8", errors="replace") for path in attributes if path.is_file()
     )  # fmt: skip
     names = sorted(set(re.findall(r"^[^#\n]*\sfilter=(\S+)", text, re.MULTILINE)))
-    if not names:
-        return ()
-    return (f"filters are not run ({', '.join(names)}): such files keep their stored form, for LFS the pointer",)
+    filled = fill_in_contents(agent, source) if "lfs" in names else ()
+    others = [name for name in names if name != "lfs"]
+    if not others:
+        return filled
+    return (*filled, f"filters are not run ({', '.join(others)}): such files keep their stored form")

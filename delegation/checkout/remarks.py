@@ -41,7 +41,7 @@ def _remarks(found: Found) -> Iterator[str]:
         yield f"pipes, sockets or devices cannot be in a patch: {listed(special)}"
     if found.inside_submodules:
         yield f"changes inside submodules are in no patch of this repository: {listed(found.inside_submodules)}"
-    if leading := _links_leading_out(found.desk, found.changes):
+    if leading := links_leading_out(found.desk, found.changes):
         yield f"links that lead out of the repository: {listed(leading)}"
     if found.ignored.names:
         more = " and more" if found.ignored.truncated else ""
@@ -64,7 +64,8 @@ def _modes(found: Found) -> Iterator[str]:
         yield f"core.fileMode is false in the repository: your checkout will not show new modes of {listed(changed)}"
 
 
-def _links_leading_out(desk: Desk, changes: Sequence[Change]) -> tuple[bytes, ...]:
+def links_leading_out(desk: Desk, changes: Sequence[Change]) -> tuple[bytes, ...]:
+    """Paths of new or changed links whose target lies outside of the repository."""
     links = [change for change in changes if change.mode == LINK]
     return tuple(c.path for c in links if _leads_out(c.path, desk.output("cat-file", "blob", c.id.decode())))
 

@@ -7,17 +7,17 @@ from typing import Literal
 
 from delegation.checkout.building import remove_folder
 from delegation.checkout.ledger import Entry, Ledger, now
-from delegation.checkout.saving import restored_into, save_work, unsaved_work
-from delegation.errors import WorkFailed
+from delegation.checkout.saving import restored_into, save_work, tree_in, unsaved_work
+from delegation.errors import NotFoundError, WorkFailed
 from delegation.home import Home
 
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep did with one tree, and why."""
+    """What a sweep did with one tree, and why; `removable` is what one that only looks would have removed."""
 
     name: str
-    action: Literal["removed", "kept"]
+    action: Literal["removed", "kept", "removable"]
     reason: str
     saved_refs: tuple[str, ...] = ()
 
@@ -33,11 +33,12 @@ def remove_tree(ledger: Ledger, name: str) -> None:
         return
     if entry.is_held_by_another and entry.lease:
         raise WorkFailed("checkout", f"the tree {name!r} is held by the live process {entry.lease.pid}: it stays")
-    if unsaved := unsaved_work(entry):
+    tree = tree_in(entry)
+    if unsaved := unsaved_work(entry, tree):
         raise WorkFailed(
             "checkout", f"the tree {entry.root!r} holds work that is stored nowhere, so it stays: {unsaved}"
         )
-    _remove(ledger, save_work(ledger, entry))
+    _remove(ledger, save_work(ledger, entry, tree))
 
 
 def sweep(
@@ -45,6 +46,7 @@ def sweep(
     *,
     min_age_seconds: float = 0.0,
     is_wanted: Callable[[Entry], bool] = lambda _: False,
+    only_look: bool = False,
 ) -> tuple[Swept, ...]:
     """Go through this home's trees and remove those that nobody alive holds and nobody wants.
 
@@ -52,7 +54,7 @@ def sweep(
     without an entry is nobody's to judge and stays. `is_wanted` keeps trees that may be taken up again.
     """
     ledger = Ledger(home)
-    return tuple(_swept(ledger, entry, min_age_seconds, is_wanted) for entry in ledger.entries())
+    return tuple(_swept(ledger, entry, min_age_seconds, is_wanted, only_look=only_look) for entry in ledger.entries())
 
 
 def restore(home: Home, name: str, to: Path) -> tuple[str, ...]:
@@ -66,19 +68,30 @@ def size_bytes(entry: Entry) -> int:
     return sum(path.lstat().st_blocks * 512 for path in place.rglob("*")) if place.is_dir() else 0
 
 
-def _swept(ledger: Ledger, entry: Entry, min_age_seconds: float, is_wanted: Callable[[Entry], bool]) -> Swept:
+def _swept(
+    ledger: Ledger, entry: Entry, min_age_seconds: float, is_wanted: Callable[[Entry], bool], *, only_look: bool
+) -> Swept:
     if entry.is_held:
         return Swept(entry.name, "kept", "a live process holds it")
     if (now() - entry.created_at).total_seconds() < min_age_seconds:
         return Swept(entry.name, "kept", "too young")
-    if is_wanted(entry):
-        return Swept(entry.name, "kept", "its delegation may go on")
     if entry.removed:
         return Swept(entry.name, "removed", "was removed before", entry.saved_refs)
+    if is_wanted(entry):
+        return Swept(entry.name, "kept", "its delegation may go on")
+    if only_look:
+        return Swept(entry.name, "removable", "nobody holds it and its work is or will be stored", entry.saved_refs)
+    return _removed_safely(ledger, entry)
+
+
+def _removed_safely(ledger: Ledger, entry: Entry) -> Swept:
+    """Held by this process meanwhile, so that nobody takes it up while it goes."""
     try:
-        saved = save_work(ledger, entry)
+        ledger.take(entry.name)
+        saved = save_work(ledger, ledger.entry(entry.name))
         _remove(ledger, saved)
-    except (WorkFailed, OSError) as error:
+    except (WorkFailed, NotFoundError, OSError) as error:
+        ledger.release(entry.name)
         return Swept(entry.name, "kept", f"its work could not be stored: {error}")
     return Swept(entry.name, "removed", "nobody holds it and its work is stored", saved.saved_refs)
 

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from delegation.checkout.building import new_folder
 from delegation.checkout.desk import Desk, borrow_objects, make_git_dir
 from delegation.checkout.difference import copied_index, scratch_index
 from delegation.checkout.git import Location, git_bytes, locate
@@ -21,29 +22,36 @@ _MOST_LOOKED_AT = 500
 _ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-def unsaved_work(entry: Entry) -> str | None:
+def tree_in(entry: Entry) -> str | None:
+    """The id of what lies in a tree now; None where there is none of ours to judge. Raises WorkFailed('checkout')."""
+    desk = _desk(entry)
+    if entry.state == "making" or entry.removed or entry.isolation == "in_place" or not desk.tree.is_dir():
+        return None
+    return _tree_now(desk, _seeded(entry))
+
+
+def unsaved_work(entry: Entry, tree: str | None = None) -> str | None:
     """What a tree holds that neither its base nor a stored patch has; None when nothing.
 
     Only the user's own eyes can judge files changed after the patch was taken, so a tree like that is not removed
-    without being asked for. Raises WorkFailed('checkout') where git cannot tell.
+    without being asked for. `tree` is what `tree_in` gave, where that is known already. Raises WorkFailed('checkout')
+    where git cannot tell.
     """
-    desk = _desk(entry)
-    if entry.state == "making" or not desk.tree.is_dir() or entry.removed or entry.isolation == "in_place":
-        return None
-    tree = _tree_now(desk, _seeded(entry))
-    if tree in (entry.captured_tree, entry.snapshot_tree):
+    tree = tree or tree_in(entry)
+    if tree in (None, entry.captured_tree, entry.snapshot_tree):
         return None
     return "files changed after the last patch was taken" if entry.captured_tree else "changed files, and no patch"
 
 
-def save_work(ledger: Ledger, entry: Entry) -> Entry:
+def save_work(ledger: Ledger, entry: Entry, tree: str | None = None) -> Entry:
     """Put all that nothing else holds under refs of ours; gives the entry that names them. Raises WorkFailed."""
-    desk = _desk(entry)
-    if entry.state == "making" or entry.removed or entry.isolation == "in_place" or not desk.tree.is_dir():
+    tree = tree or tree_in(entry)
+    if tree is None:
         return entry
+    desk = _desk(entry)
     repo = Path(entry.repo)
     refs = dict.fromkeys(entry.saved_refs)
-    for name, commit, exclude in _unsaved_commits(desk, entry):
+    for name, commit, exclude in _unsaved_commits(desk, entry, tree):
         import_commit(desk, repo, commit, exclude)
         set_ref(repo, ref_of(entry.name, name), commit)
         refs[ref_of(entry.name, name)] = None
@@ -51,24 +59,48 @@ def save_work(ledger: Ledger, entry: Entry) -> Entry:
 
 
 def restored_into(entry: Entry, to: Path) -> tuple[str, ...]:
-    """Check out the saved files (not the histories) into a new folder."""
+    """Check out the saved files (not the histories) into a new folder. Raises NotFoundError when none were saved."""
     files = ref_of(entry.name, "files")
     repo = Path(entry.repo)
-    source = locate(repo)
-    if files not in entry.saved_refs or source is None:
+    if files not in entry.saved_refs or not repo.is_dir():
         kept = ", ".join(entry.saved_refs) or "nothing"
         raise NotFoundError(f"no files were saved of the tree {entry.name!r}; kept are: {kept}")
-    to.mkdir(parents=True)
-    with tempfile.TemporaryDirectory(prefix="delegate-restore-") as folder:
-        desk = make_git_dir(Path(folder) / "git", to, source)
-        desk.output("read-tree", git_bytes("rev-parse", files, cwd=repo).decode().strip())
-        desk.output("checkout-index", "--all", "--force")
+    _check_out(repo, git_bytes("rev-parse", files, cwd=repo).decode().strip(), None, to)
     return entry.saved_refs
 
 
-def _unsaved_commits(desk: Desk, entry: Entry) -> Iterator[tuple[str, str, str | None]]:
-    """Name, commit and what is known already, of everything worth a ref."""
+def copied_into(entry: Entry, to: Path) -> None:
+    """Write what lies in a tree now, with the ignored files the agent made, into a new folder. Raises WorkFailed."""
+    desk = _desk(entry)
     tree = _tree_now(desk, _seeded(entry))
+    source = locate(Path(entry.repo))
+    submodules = changed_submodules(desk, source, tree) if source else {}
+    whole = _with_files(desk, tree, ignored_outputs(desk, _seeded(entry)).names, submodules)
+    new_folder(to)
+    with scratch_index(Desk(desk.git_dir, to, desk.index), whole) as index:
+        index.output("checkout-index", "--all", "--force", timeout_seconds=1800)
+
+
+def patched_into(repo: Path, base_commit: str, patch_file: Path | None, to: Path) -> None:
+    """Check out a commit with a patch applied into a new folder. Raises WorkFailed('checkout'), UsageError."""
+    _check_out(repo, base_commit, patch_file, to)
+
+
+def _check_out(repo: Path, commit: str, patch_file: Path | None, to: Path) -> None:
+    source = locate(repo)
+    if source is None:
+        raise NotFoundError(f"the repository {str(repo)!r} that holds the work is gone")
+    new_folder(to)
+    with tempfile.TemporaryDirectory(prefix="delegate-restore-") as folder:
+        desk = make_git_dir(Path(folder) / "git", to, source)
+        desk.output("read-tree", commit)
+        if patch_file:
+            desk.output("apply", "--cached", "--binary", "--whitespace=nowarn", str(patch_file.resolve()))
+        desk.output("checkout-index", "--all", "--force", timeout_seconds=1800)
+
+
+def _unsaved_commits(desk: Desk, entry: Entry, tree: str) -> Iterator[tuple[str, str, str | None]]:
+    """Name, commit and what is known already, of everything worth a ref."""
     ignored = ignored_outputs(desk, _seeded(entry)).names
     source = locate(Path(entry.repo))
     submodules = changed_submodules(desk, source, tree) if source else {}

@@ -46,6 +46,24 @@ def base_url(text: str, wire_format: WireFormat, what: str) -> str:
     return url
 
 
+def format_of_url(url: str) -> WireFormat | None:
+    """The format that an address itself names by its last part, if it does."""
+    named: dict[str, WireFormat] = {
+        "/chat/completions": "openai_chat",
+        "/messages": "anthropic_messages",
+        "/responses": "openai_responses",
+    }
+    path = urlsplit(url.strip()).path.rstrip("/")
+    return next((wire_format for ending, wire_format in named.items() if path.endswith(ending)), None)
+
+
+def gateway_root(url: str) -> str:
+    """The address of a gateway without what its own examples put behind it: `/litellm`, a version, a format's path."""
+    for path in _FORMAT_PATHS:
+        url = url.rstrip("/").removesuffix(path)
+    return re.sub(r"/v\d+$", "", url.rstrip("/")).removesuffix("/litellm")
+
+
 def host_of(url: str) -> str:
     return (urlsplit(url).hostname or "").lower()
 

@@ -17,6 +17,8 @@ from delegation.settings import Settings
 from delegation.variables import DEFAULT_LOCAL_MODEL
 
 _SHOWN = 20
+ENVIRONMENT_BACKEND = "DELEGATE_BASE_URL"
+"""The backend that the three variables DELEGATE_BASE_URL, _API_KEY and _MODEL make."""
 
 
 class Catalogue:
@@ -62,6 +64,16 @@ class Catalogue:
             raise UsageError(self._no_default())
         return default
 
+    def wished(self, alias: str, lane: Lane | None = None) -> Entry | None:
+        """The model that an agent's file wishes for, or None where it is not known here, has no key or another lane."""
+        try:
+            entry = self.entry(alias)
+            lanes.check_lane(lane, entry)
+            require_key(entry)
+        except UsageError:
+            return None
+        return entry
+
     def chain(self, entry: Entry, lane: Lane | None = None) -> tuple[Endpoint, ...]:
         """Where the work may go next, in order: see `chains.filtered`."""
         return tuple(target.endpoint for target in self.chain_entries(entry, lane))
@@ -75,13 +87,12 @@ class Catalogue:
 
         `model` replaces the model inside it and nothing else.
         """
-        if name is not None:
-            entry = self.entry(name)
-        else:
-            entry = endpoints.from_base_url(self._settings) if self._settings.base_url else self.entry(model)
-        if model is None or model == entry.endpoint.model:
-            return entry
-        return _with_model(entry, model)
+        if name == ENVIRONMENT_BACKEND or (name is None and self._settings.base_url):
+            return endpoints.from_base_url(self._settings, model)
+        if name is None:
+            return self.entry(model)
+        entry = self.entry(name)
+        return entry if model in (None, entry.endpoint.model) else endpoints.with_model(entry, model, self._settings)
 
     @cached_property
     def servers(self) -> tuple[LocalServer, ...]:
@@ -211,10 +222,3 @@ def require_key(entry: Entry) -> None:
         raise UsageError(
             f"model {entry.endpoint.alias!r} needs a key and {entry.key.name} is not set: set it or choose another"
         )
-
-
-def _with_model(entry: Entry, model: str) -> Entry:
-    lanes.refuse_by_name(model)
-    unpriced = {"input_usd_per_million": None, "output_usd_per_million": None, "cached_usd_per_million": None}
-    endpoint = entry.endpoint.model_copy(update={"model": model, **unpriced, "prices_as_of": None})
-    return Entry(endpoint, entry.covered_by, entry.key, entry.upstream_local, (), entry.warnings)

@@ -1,17 +1,19 @@
 """From one source (a table, a provider's key, the default endpoint, a server found) to one entry of the catalogue."""
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 from delegation.card import Lane
 from delegation.errors import UsageError
 from delegation.models import lanes, prices
-from delegation.models.addresses import base_url, host_of, is_local
+from delegation.models.addresses import base_url, format_of_url, gateway_root, host_of, is_local
 from delegation.models.backends_file import Backend
 from delegation.models.buckets import bucket_of
 from delegation.models.config_file import ModelTable
 from delegation.models.discovery import LocalServer
 from delegation.models.entry import Coverage, Entry, Key
+from delegation.models.provider_guard import check_provider_host
 from delegation.models.providers import Provider, belongs_together
 from delegation.request import Endpoint, WireFormat
 from delegation.settings import Settings
@@ -86,16 +88,17 @@ def from_provider(alias: str, provider: Provider, settings: Settings) -> Entry:
     return _entry(settings, alias, url, provider.format, provider.wire_name(alias), key=key, covered_by="catalogue")
 
 
-def from_base_url(settings: Settings) -> Entry:
-    """DELEGATE_BASE_URL, _API_KEY and _MODEL. Raises UsageError naming the one that is missing."""
-    if not settings.base_url or not settings.model:
+def from_base_url(settings: Settings, model: str | None = None) -> Entry:
+    """DELEGATE_BASE_URL, _API_KEY and _MODEL, or another model there. Raises UsageError naming the one missing."""
+    name = model or settings.model
+    if not settings.base_url or not name:
         missing = "DELEGATE_MODEL" if settings.base_url else "DELEGATE_BASE_URL"
         raise UsageError(f"no backend is named and {missing} is not set: set it, or name a backend of models.json")
     url = base_url(settings.base_url, "openai_chat", "DELEGATE_BASE_URL")
     key = Key("DELEGATE_API_KEY", settings.api_key, required=False)
     if "DELEGATE_BASE_URL" in settings.from_env_file:
         _check_belonging(key, url, "DELEGATE_BASE_URL in .env", settings)
-    return _entry(settings, settings.model, url, "openai_chat", settings.model, key=key, covered_by="catalogue")
+    return _entry(settings, name, url, "openai_chat", name, key=key, covered_by="catalogue")
 
 
 def from_default(alias: str, settings: Settings, covered_by: Coverage) -> Entry:
@@ -131,6 +134,37 @@ def from_server(alias: str, server: LocalServer, settings: Settings) -> Entry:
     )
 
 
+def from_provider_url(url: str, model: str, settings: Settings, *, key: str) -> Entry:
+    """An endpoint that a caller names for one delegation: nothing of the catalogue or the gateway applies to it.
+
+    Raises UsageError for an address that `provider_guard` refuses. What it charges is not known.
+    """
+    wire_format = format_of_url(url) or lanes.format_by_prefix(model)
+    address = base_url(url, wire_format, "provider_url")
+    check_provider_host(address, settings.provider_allowed_hosts)
+    given = Key("api_key", key or None, required=False)
+    free: dict[str, Any] = dict.fromkeys(("input_usd_per_million", "output_usd_per_million", "prices_as_of"))
+    lane: Lane = "local" if lanes.is_local_name(model) else "metered"  # whose plan this is, nobody here knows
+    return _entry(
+        settings, model, address, wire_format, model, lane=lane, key=given, covered_by="default", chain=(), **free
+    )
+
+
+def with_model(entry: Entry, model: str, settings: Settings) -> Entry:
+    """The same backend asked for another of its models; what hangs on the model's name is worked out anew."""
+    lanes.refuse_by_name(model)
+    priced = dict.fromkeys(
+        ("input_usd_per_million", "output_usd_per_million", "cached_usd_per_million", "prices_as_of")
+    )
+    told = {
+        "model": model,
+        "resend_reasoning": _resends(entry.endpoint.alias, model, settings),
+        **priced,
+        **_listed_price(model, entry.endpoint.lane),
+    }
+    return replace(entry, endpoint=entry.endpoint.model_copy(update=told), chain=())
+
+
 def _from_bifrost(alias: str, settings: Settings, covered_by: Coverage) -> Entry:
     local = lanes.is_local_name(alias)
     base = (local and settings.bifrost_local_url) or settings.bifrost_url or ""
@@ -139,7 +173,7 @@ def _from_bifrost(alias: str, settings: Settings, covered_by: Coverage) -> Entry
     key = Key(f"DELEGATE_BIFROST_VK_{name}", value, required=False)
     if {"DELEGATE_BIFROST_URL", "DELEGATE_BIFROST_LOCAL_URL"} & settings.from_env_file:
         _check_belonging(key, base, "DELEGATE_BIFROST_URL in .env", settings)
-    url = base_url(f"{base.rstrip('/')}/litellm", "anthropic_messages", "DELEGATE_BIFROST_URL")
+    url = base_url(f"{gateway_root(base)}/litellm", "anthropic_messages", "DELEGATE_BIFROST_URL")
     return _entry(settings, alias, url, wire_format, alias, key=key, covered_by=covered_by)
 
 
@@ -163,7 +197,7 @@ def _entry(
         "bucket": bucket,
         "quota_pool": _quota_pool(bucket, url, key),
         "max_output_tokens": default_output_tokens(alias),
-        "resend_reasoning": _resends(alias, settings),
+        "resend_reasoning": _resends(alias, model, settings),
         "flat_plan": lane == "flat_plan",
         **_listed_price(model, lane),
     }
@@ -181,8 +215,10 @@ def _quota_pool(bucket: str, url: str, key: Key | None) -> str:
     return f"{bucket}@{account[:8]}"
 
 
-def _resends(alias: str, settings: Settings) -> bool:
-    auto = settings.resend_reasoning == "auto" and alias.lower().startswith("deepseek-")
+def _resends(alias: str, model: str, settings: Settings) -> bool:
+    """By alias, or by the model's own name where the alias is a backend's."""
+    names = (alias.lower(), model.lower().rsplit("/", 1)[-1])
+    auto = settings.resend_reasoning == "auto" and any(name.startswith("deepseek-") for name in names)
     return auto or settings.resend_reasoning == "1"
 
 

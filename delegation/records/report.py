@@ -2,25 +2,35 @@
 
 from pathlib import Path
 
-from delegation.receipt import CommandRun, Cost, PatchSummary, Receipt, Verification
+from delegation.receipt import CommandRun, Cost, PatchSummary, Receipt, Usage, Verification
+from delegation.records.labels import short_commit
+from delegation.records.markdown import bounded, code, fenced, plain, quoted, table
+from delegation.records.wording import FLAGS, count, explanation, failing_of, size_of
+
+__all__ = ["money", "patch_markdown", "receipt_markdown", "size_of"]
 
 _PATCH_SHOWN_BYTES = 100_000
+_TASK_SHOWN, _CLAIM_SHOWN, _ANSWER_SHOWN, _OUTPUT_SHOWN = 1_200, 4_000, 60_000, 4_000
+_TESTS_SHOWN = 20
 
 
-def receipt_markdown(receipt: Receipt) -> str:
-    """The receipt on one page: outcome, model, verdict, tokens and money, and the commands that use it."""
+def receipt_markdown(receipt: Receipt, task: str | None = None) -> str:
+    """The receipt on one page, what matters first: outcome and reason, task, verdict, patch, then the small print."""
     return "\n".join(
         [
-            f"# {receipt.outcome}{f': {receipt.failure_kind}' if receipt.failure_kind else ''}",
+            f"# {receipt.outcome.replace('_', ' ').capitalize()}",
             "",
-            *([f"> {receipt.failure_message}", ""] if receipt.failure_message else []),
-            *_table(receipt),
-            *(_verification(receipt.verification) if receipt.verification else []),
-            *_text("Answer", receipt.answer),
-            *_text("What the model says it did (not checked)", receipt.claim),
-            *_warnings(receipt.warnings),
+            f"**{plain(explanation(receipt))}**",
+            *_section("Task", quoted(bounded(task, _TASK_SHOWN)) if task else []),
+            *(_verdict(receipt.verification) if receipt.verification else []),
+            *(_patch(receipt.patch, receipt) if receipt.patch else []),
+            *_section("Answer", fenced(bounded(receipt.answer, _ANSWER_SHOWN), wrap=True) if receipt.answer else []),
+            *_section("What the model says it did (nobody checked this)", _claim(receipt)),
+            *_section("Flags", [f"- `{flag}`: {FLAGS[flag]}" for flag in receipt.flags]),
+            *_section("Warnings", [f"- {plain(warning)}" for warning in receipt.warnings]),
+            *_section("Details", table(("what", "value"), _details(receipt))),
             "",
-            f"`delegate show {receipt.id}` · `delegate patch {receipt.id}` · `delegate apply {receipt.id}`",
+            f"In a terminal: {_commands(receipt)}",
         ]
     )
 
@@ -29,15 +39,9 @@ def patch_markdown(patch: PatchSummary) -> str:
     """The patch in a fence that its text cannot close; a large one is cut, and its file named."""
     raw = Path(patch.path).read_bytes()
     text = raw[:_PATCH_SHOWN_BYTES].decode("utf-8", errors="replace")
-    fence = "`" * max(3, _longest_run_of_backticks(text) + 1)
-    cut = [f"Cut at {_PATCH_SHOWN_BYTES} of {len(raw)} bytes; the whole is in `{patch.path}`."]
+    cut = [f"Cut at {_PATCH_SHOWN_BYTES} of {len(raw)} bytes; the whole is in {code(patch.path)}."]
     head = f"**{size_of(patch)}** · sha256 `{patch.sha256}`"
-    return "\n".join([head, "", f"{fence}diff", text, fence, *(cut if len(raw) > _PATCH_SHOWN_BYTES else [])])
-
-
-def size_of(patch: PatchSummary) -> str:
-    """How large a change is, in a few words."""
-    return f"{patch.files} file{'s' if patch.files != 1 else ''}, +{patch.insertions} -{patch.deletions}"
+    return "\n".join([head, "", *fenced(text, "diff"), *(cut if len(raw) > _PATCH_SHOWN_BYTES else [])])
 
 
 def money(cost: Cost) -> str:
@@ -53,90 +57,104 @@ def money(cost: Cost) -> str:
             return "unknown"
 
 
-def _table(receipt: Receipt) -> list[str]:
-    usage = receipt.usage
+def _section(title: str, lines: list[str]) -> list[str]:
+    return ["", f"## {title}", "", *lines] if lines else []
+
+
+def _verdict(verification: Verification) -> list[str]:
+    """Both runs side by side, then the tests by name, then the output of a run that did not pass."""
+    runs = [("base commit", verification.base), ("with the patch", verification.candidate)]
+    rows = [(name, *_run(run)) for name, run in runs if run]
+    head = ("verify command", "verdict", "tests", "exit code", "seconds")
+    reason = [plain(verification.reason), ""] if verification.reason and verification.verdict == "none" else []
+    return [
+        *_section(f"Verdict: {verification.verdict}", [code(verification.command), "", *reason]),
+        *(table(head, rows) if rows else []),
+        "",
+        *_tests(verification),
+        *_output(verification.candidate),
+    ]
+
+
+def _run(run: CommandRun) -> tuple[str, ...]:
+    verdict = f"{run.verdict} ({plain(run.reason)})" if run.verdict == "none" and run.reason else run.verdict
+    failing = failing_of(run)
+    tests = "not told apart" if run.tests is None else count(len(run.tests), "test")
+    seconds = f"{run.seconds:.1f}{', from an earlier run' if run.cached else ''}"
+    code_ = "none" if run.exit_code is None else str(run.exit_code)
+    return verdict, f"{tests}, {failing} failing" if failing else tests, code_, seconds
+
+
+def _tests(verification: Verification) -> list[str]:
+    groups = {
+        "Fixed": verification.fixed,
+        "Newly failing": verification.newly_failing,
+        "Still failing": verification.still_failing,
+        "Flaky": verification.flaky,
+        "Wanted, but not passed": verification.missing_wants,
+    }
+    return [f"- {name} ({len(tests)}): {_names(tests)}" for name, tests in groups.items() if tests]
+
+
+def _names(tests: tuple[str, ...]) -> str:
+    more = len(tests) - _TESTS_SHOWN
+    return ", ".join([*(code(test) for test in tests[:_TESTS_SHOWN]), *([f"and {more} more"] if more > 0 else [])])
+
+
+def _output(candidate: CommandRun | None) -> list[str]:
+    if candidate is None or candidate.verdict == "passed" or not candidate.output_tail.strip():
+        return []
+    return _section("End of the output with the patch", fenced(candidate.output_tail[-_OUTPUT_SHOWN:]))
+
+
+def _patch(patch: PatchSummary, receipt: Receipt) -> list[str]:
+    branch = f"It is also the branch {code(receipt.branch)} of the repository. " if receipt.branch else ""
+    lines = [
+        f"{branch}`delegate apply {receipt.id}` puts it into the checkout, `delegate patch {receipt.id}` prints it."
+    ]
+    return _section(f"Patch: {size_of(patch)}", lines)
+
+
+def _claim(receipt: Receipt) -> list[str]:
+    if not receipt.claim or receipt.claim == receipt.answer:
+        return []
+    return quoted(bounded(receipt.claim, _CLAIM_SHOWN))
+
+
+def _details(receipt: Receipt) -> list[tuple[str, ...]]:
     rows = {
         "delegation": receipt.id,
+        "repository": code(receipt.repo),
+        "base commit": code(short_commit(receipt.base_commit)) if receipt.base_commit else None,
         "model": _model(receipt),
-        "agent": receipt.agent,
-        "base commit": receipt.base_commit,
-        "branch": receipt.branch,
-        "patch": size_of(receipt.patch) if receipt.patch else None,
-        "flags": ", ".join(receipt.flags) or None,
-        "turns": f"{receipt.turns} of {receipt.max_turns}" if receipt.turns is not None else None,
-        "stopped by": receipt.stop_reason,
-        "tokens in / out": f"{_count(usage.input_tokens)} / {_count(usage.output_tokens)}" if usage else None,
+        "agent": plain(receipt.agent),
+        "turns": f"{receipt.turns} of at most {receipt.max_turns}" if receipt.turns is not None else None,
+        "ended by": receipt.stop_reason.replace("_", " ") if receipt.stop_reason else None,
+        "failure kind": f"`{receipt.failure_kind}`" if receipt.failure_kind else None,
+        "tokens in / out": _tokens(receipt.usage) if receipt.usage else None,
         "cost": money(receipt.cost),
-        "confined by": receipt.confined_by or "nothing",
-        "endpoints": ", ".join(receipt.endpoints) or None,
-        "agent seconds": _seconds(receipt.timings.agent_seconds),
-        "verify seconds": _seconds(receipt.timings.verify_seconds),
+        "sandbox": plain(receipt.confined_by or "none"),
+        "endpoints contacted": ", ".join(code(endpoint) for endpoint in receipt.endpoints) or None,
+        "seconds of agent / verify": _seconds(receipt.timings.agent_seconds, receipt.timings.verify_seconds),
+        "worktree left at": code(receipt.worktree) if receipt.worktree else None,
     }
-    return [
-        "| | |",
-        "|---|---|",
-        *(f"| {name} | {_cell(value)} |" for name, value in rows.items() if value is not None),
-    ]
+    return [(name, value) for name, value in rows.items() if value is not None]
 
 
 def _model(receipt: Receipt) -> str | None:
     names = (receipt.model_used, receipt.response_model)
-    return " answered by ".join(dict.fromkeys(name for name in names if name)) or None
+    return ", which answered as ".join(dict.fromkeys(plain(name) for name in names if name)) or None
 
 
-def _verification(verification: Verification) -> list[str]:
-    lines = ["", f"## Verdict: {verification.verdict}", "", f"`{_cell(verification.command)}`", ""]
-    if verification.reason:
-        lines += [verification.reason, ""]
-    for name, run in (("base", verification.base), ("candidate", verification.candidate)):
-        if run:
-            lines.append(f"- {name}: {_run(run)}")
-    groups = {
-        "newly failing": verification.newly_failing,
-        "fixed": verification.fixed,
-        "still failing": verification.still_failing,
-        "flaky": verification.flaky,
-        "wanted but not passed": verification.missing_wants,
-    }
-    lines += [f"- {name}: {', '.join(f'`{each}`' for each in tests[:20])}" for name, tests in groups.items() if tests]
-    if verification.candidate and verification.candidate.verdict != "passed":
-        lines += _text("End of the candidate's output", verification.candidate.output_tail)
-    return lines
+def _tokens(usage: Usage) -> str | None:
+    counts = (usage.input_tokens, usage.output_tokens)
+    return None if counts == (None, None) else " / ".join("unknown" if each is None else f"{each:,}" for each in counts)
 
 
-def _run(run: CommandRun) -> str:
-    known = f", {len(run.tests)} tests" if run.tests is not None else ""
-    reason = f" ({run.reason})" if run.reason else ""
-    remembered = ", remembered" if run.cached else ""
-    return f"{run.verdict}{reason}, exit code {run.exit_code}{known}, {run.seconds:.1f} s{remembered}"
+def _seconds(*values: float | None) -> str | None:
+    return None if values[0] is None else " / ".join("none" if each is None else f"{each:.1f}" for each in values)
 
 
-def _warnings(warnings: tuple[str, ...]) -> list[str]:
-    return ["", "## Warnings", "", *(f"- {warning}" for warning in warnings)] if warnings else []
-
-
-def _text(title: str, text: str | None) -> list[str]:
-    if not text:
-        return []
-    fence = "`" * max(3, _longest_run_of_backticks(text) + 1)
-    return ["", f"## {title}", "", fence, text.rstrip(), fence]
-
-
-def _cell(value: object) -> str:
-    return str(value).replace("|", "\\|").replace("\n", " ")
-
-
-def _count(tokens: int | None) -> str:
-    return "unknown" if tokens is None else f"{tokens:,}"
-
-
-def _seconds(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1f}"
-
-
-def _longest_run_of_backticks(text: str) -> int:
-    longest = run = 0
-    for character in text:
-        run = run + 1 if character == "`" else 0
-        longest = max(longest, run)
-    return longest
+def _commands(receipt: Receipt) -> str:
+    verbs = ("show", "transcript") if receipt.transcript_path else ("show",)
+    return " · ".join(f"`delegate {verb} {receipt.id}`" for verb in verbs)

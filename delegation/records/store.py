@@ -5,6 +5,7 @@
 <id>/status.json      step, turn and heartbeat while it runs
 <id>/trajectory.jsonl the agent's log
 <id>/work.json        what the agent step returned
+<id>/failure.txt      where in the worker the agent step failed
 <id>/patch.diff       the change
 <id>/receipt.json     the result; earlier ones of the same run stay as receipt.1.json, ...
 """

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from delegation.checkout.git import git
+from delegation.errors import WorkFailed
 
 TASK = "The test suite fails. Find the bug in statistics_tools.py, fix it there, and leave the tests as they are."
 VERIFY = "python3 -m unittest -v"
@@ -44,11 +45,17 @@ if __name__ == "__main__":
 
 def make_repository(folder: Path) -> Path:
     """A git repository in `folder` (made if missing) with one commit. Raises WorkFailed('checkout')."""
+    from git import Actor, GitError, Repo
+
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in _FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
-    git("init", "--quiet", "--initial-branch=main", cwd=folder)
-    git("add", "--all", cwd=folder)
-    identity = ("-c", "user.name=Demo", "-c", "user.email=demo@example.invalid")
-    git(*identity, "commit", "--quiet", "--message", "Statistics with a bug", cwd=folder)
+    demo = Actor("Demo", "demo@example.invalid")
+    git("init", "--quiet", "--initial-branch=main", cwd=folder)  # GitPython's own would obey an inherited GIT_DIR
+    try:
+        with Repo(folder) as repository:
+            repository.index.add(sorted(_FILES))
+            repository.index.commit("Statistics with a bug", author=demo, committer=demo, skip_hooks=True)
+    except (GitError, OSError) as error:
+        raise WorkFailed("checkout", f"cannot make the sample repository in {str(folder)!r}: {error}") from error
     return folder

@@ -1,6 +1,7 @@
 """Third step: the agent works in its tree, on its model, under its limits."""
 
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from delegation.records import Progress
 from delegation.request import DelegationRequest, Endpoint
 from delegation.secrets import value_of
 from delegation.settings import load_settings
+from delegation.steps.continuing import take_over_conversation
 from delegation.steps.place import begin_step, home, record_folder, records
 from delegation.steps.room import Room, room_of
 from delegation.work import Work
@@ -42,6 +44,7 @@ def work(
     started_at = datetime.now(UTC)
     room = room_of(request, worktree, home())
     key = _key(request.endpoint)
+    trajectory = Trajectory(record_folder(request.id) / "trajectory.jsonl", secrets=[key] if key else [])
     with connect(request.endpoint, key, allow_hosts=request.local_hosts) as model:
         result = run_agent(
             model=_Gated(model, before_request),
@@ -49,15 +52,17 @@ def work(
             task=request.card.task,
             toolbox=_toolbox(request, worktree, room),
             limits=request.limits,
-            trajectory=Trajectory(record_folder(request.id) / "trajectory.jsonl", secrets=[key] if key else []),
+            trajectory=trajectory,
             expects=request.card.expects,
             tree=lambda: tree_now(worktree),
             cancelled=threading.Event(),
+            added=take_over_conversation(request, worktree, trajectory),
             on_turn=lambda report: _tell(request, report, on_turn),
         )
         done = _work(result, tuple(sorted(model.contacted)), room, started_at)
     publish(record_folder(request.id) / "work.json", done.model_dump_json(indent=1))
     if result.failure is not None:
+        publish(record_folder(request.id) / "failure.txt", "".join(traceback.format_exception(result.failure)))
         raise result.failure
     return done
 
@@ -91,9 +96,11 @@ def _toolbox(request: DelegationRequest, worktree: Worktree, room: Room) -> Tool
     return Toolbox(
         root=Path(worktree.root),
         workdir=str(Path(worktree.workdir).relative_to(worktree.root)),
-        shell=room.shell if load_settings().run_bash else None,
+        shell=room.shell if request.run_bash else None,
         bash_timeout_seconds=LOCAL_TIMEOUT_SECONDS if request.endpoint.lane == "local" else CLOUD_TIMEOUT_SECONDS,
         allowed=request.agent.tools,
+        may_leave=request.allow_path_escape,
+        hidden=(home().root,),
     )
 
 
@@ -120,6 +127,7 @@ def _work(result: AgentResult, endpoints: tuple[str, ...], room: Room, started_a
         usage=result.usage,
         cost=result.cost,
         response_model=result.response_model,
+        fallback_note=result.fallback_note,
         costs=result.costs,
         nudge_reply=result.nudge_reply,
         last_text=result.last_text,

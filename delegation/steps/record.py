@@ -14,9 +14,10 @@ from delegation.receipt import Attempt, Cost, PatchSummary, Receipt, Timings, Ve
 from delegation.records import Entry, Progress
 from delegation.records.report import size_of
 from delegation.request import DelegationRequest
-from delegation.stack_state import live_state
+from delegation.secrets import forget
+from delegation.stack_state import live_state, run_url
 from delegation.steps.collect import collect
-from delegation.steps.place import home, record_folder, records
+from delegation.steps.place import begin_step, home, record_folder, records
 from delegation.work import Work
 
 _FINISHED = ("verified", "refuted", "unverified", "no_change", "answered")
@@ -31,6 +32,7 @@ def record(
     cancelled: bool = False,
 ) -> Receipt:
     """Publish the receipt of a delegation, whatever became of it."""
+    begin_step(request.id, "record")
     entry, work = records().entry(request.id), work_of(request.id)
     now = datetime.now(UTC)
     outcome = outcome_of(
@@ -78,6 +80,8 @@ def record(
     records().write_receipt(receipt)
     records().write_status(request.id, Progress(step="done", detail=headline_of(receipt)))
     _let_go_of_worktree(request, keep=outcome not in _FINISHED)
+    if request.key_is_own and outcome != "failed":  # a failed one can be retried; its key goes after a day
+        forget(home(), request.endpoint.key_ref)
     return receipt
 
 
@@ -139,6 +143,7 @@ def _of_work(request: DelegationRequest, work: Work | None) -> dict[str, object]
     return {
         "model_used": request.endpoint.alias,
         "response_model": work.response_model,
+        "fallback_note": work.fallback_note,
         "answer": work.answer,
         "claim": work.claim,
         "turns": work.turns,
@@ -189,7 +194,7 @@ def _transcript_path(delegation_id: str) -> str | None:
 
 def _ui_url(entry: Entry) -> str | None:
     state = live_state(home())
-    return f"{state.ui_url}/runs/flow-run/{entry.flow_run_id}" if state and entry.flow_run_id else None
+    return run_url(state, entry.flow_run_id) if state else None
 
 
 def _worktree_left(request: DelegationRequest, outcome: str) -> str | None:

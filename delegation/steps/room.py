@@ -10,6 +10,7 @@ from delegation.confinement import Confiner, Walls, agent_walls, find_confiner
 from delegation.home import Home
 from delegation.process import Finished, Limit, child_environment, make_private_folders, run, shell
 from delegation.request import DelegationRequest
+from delegation.secrets import value_of
 from delegation.settings import load_settings
 
 _STDOUT = Limit(head=6_000, tail=6_000)
@@ -49,7 +50,8 @@ def room_of(request: DelegationRequest, worktree: Worktree, home: Home) -> Room:
     """The room around a worktree. Raises WorkFailed('confinement') where walls are required and cannot be put up."""
     private_home, temp = Path(worktree.place) / "home", Path(worktree.place) / "temp"
     make_private_folders(private_home, temp)
-    extra = {**agent_git_environment(worktree), **_NO_LITTER}
+    passed = {name: value_of(home, reference) for name, reference in request.environment_refs.items()}
+    extra = {**passed, **agent_git_environment(worktree), **_NO_LITTER}
     env = child_environment(home=private_home, temp=temp, extra=extra, source=callers_environment(request))
     walls = agent_walls(
         tree=Path(worktree.root),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from delegation import verdict
+from delegation.checkout.building import remove_folder
 from delegation.checkout.patch import Patch
 from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
@@ -17,7 +18,9 @@ def verify(request: DelegationRequest, worktree: Worktree, patch: Patch) -> Veri
     command = request.card.verify
     assert command is not None, "the flow asks only where a card has a verify command"
     begin_step(request.id, "verify", detail=command)
+    place = home().worktrees / f"{request.id}.verify"
     try:
+        remove_folder(place)  # checkouts of an earlier try whose process was killed
         return verdict.verify(
             repo=Path(worktree.repo),
             base_commit=patch.base_commit,
@@ -26,7 +29,7 @@ def verify(request: DelegationRequest, worktree: Worktree, patch: Patch) -> Veri
             setup=request.card.setup,
             wants=request.card.wants,
             accept=request.card.accept,
-            place=home().worktrees / f"{request.id}.verify",
+            place=place,
             baselines=home().baselines,
             record_dir=record_folder(request.id),
             confinement=request.confinement,

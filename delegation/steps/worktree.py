@@ -8,6 +8,7 @@ from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
 from delegation.files import publish
 from delegation.request import DelegationRequest
+from delegation.steps.continuing import take_over_change
 from delegation.steps.place import begin_step, home, record_folder
 from delegation.steps.room import room_of
 
@@ -16,7 +17,10 @@ SETUP_TIMEOUT_SECONDS = 1800.0
 
 def make_worktree(request: DelegationRequest) -> Worktree:
     """A fresh tree at the base commit, after setup. What an earlier, unfinished run of this delegation had collected is
-    put in again, so that its agent can go on. Raises WorkFailed."""
+    put in again, so that its agent can go on; else the change of the delegation that this one goes on with.
+
+    Raises WorkFailed.
+    """
     begin_step(request.id, "worktree")
     worktree = trees.create(
         delegation_id=request.id,
@@ -31,8 +35,11 @@ def make_worktree(request: DelegationRequest) -> Worktree:
     if request.card.setup is not None:
         worktree = _set_up(request, worktree, request.card.setup)
     earlier = record_folder(request.id) / "patch.diff"
-    if earlier.exists() and worktree.isolation != "in_place":
-        apply_in(Path(worktree.root), earlier)
+    if worktree.isolation != "in_place":
+        if earlier.exists():
+            apply_in(Path(worktree.root), earlier)
+        else:
+            take_over_change(request, worktree)
     publish(record_folder(request.id) / "worktree.json", worktree.model_dump_json(indent=1))
     return worktree
 

@@ -35,6 +35,11 @@ class Observed:
         return len({run.verdict for run in self.runs}) > 1 or bool(self.flaky)
 
     @property
+    def ran_nothing(self) -> bool:
+        """The command worked and found no test to run."""
+        return self.first.verdict == "none" and str(self.first.reason).startswith(NO_TESTS)
+
+    @property
     def has_ids(self) -> bool:
         return all(run.tests is not None for run in self.runs)
 
@@ -77,7 +82,8 @@ def compare(
 ) -> Comparison:
     """Judge the candidate against its base by the card's policy.
 
-    Without a verdict of the base there is none of the candidate. A candidate whose tests are gone is refuted, one that
+    Without a verdict of the base there is none of the candidate, unless the base merely has no tests and the card names
+    those that it wants. A candidate whose tests are gone is refuted, one that
     ran only some of the base's tests is not judged; not `completely` leaves that to another run with the base's tests.
     """
     wanted = tuple(wants)
@@ -85,7 +91,7 @@ def compare(
     verdict, reason = _judge(base, candidate, wanted, accept, facts)
     lost = _lost(base, candidate) if completely and verdict == "passed" else ()
     if lost:
-        verdict, reason = "none", f"{len(lost)} tests of the base did not run: {_some(lost)}"
+        verdict, reason = "none", f"{len(lost)} tests of the base did not run: {some(lost)}"
     return replace(facts, verdict=verdict, reason=reason)
 
 
@@ -97,7 +103,7 @@ def matches(want: str, test: str) -> bool:
 def needs_rerun(base: Observed, first: CommandRun) -> bool:
     """Whether a red candidate may be mere bad luck: something fails that the base was not seen to fail every time."""
     if first.verdict != "failed" or base.verdict == "none":
-        return False
+        return first.verdict == "failed" and base.ran_nothing
     if first.tests is None or not base.has_ids:
         return base.verdict == "passed"
     return bool(_failing(first) - _covered(base.failing, _failing(first))) or base.verdict == "passed"
@@ -110,6 +116,26 @@ def suspects(base: Observed, candidate: Observed) -> bool:
     if base.has_ids and candidate.has_ids:
         return bool(candidate.flaky - base.ever_failing)
     return base.verdict == "passed" and not base.wavers
+
+
+def differing(base: Observed | None, first: CommandRun) -> frozenset[str]:
+    """The tests whose failure is to be looked at again: all of the base's, those that are new with a candidate."""
+    failing = _failing(first)
+    return failing - _covered(base.failing, failing) if base and base.has_ids else failing
+
+
+def confirmed(names: frozenset[str], again: CommandRun) -> bool:
+    """Whether every one of those tests failed again."""
+    return names <= _failing(again)
+
+
+def overlaid(first: CommandRun, again: CommandRun) -> CommandRun:
+    """A whole run as it would have been with what some of its tests said when they were run again alone."""
+    tests = {**(first.tests or {}), **(again.tests or {})}
+    bad = [name for name, status in tests.items() if status in _BAD]
+    green = not bad and again.exit_code == 0
+    reason = None if green else f"{len(bad)} tests fail" if bad else again.reason
+    return again.model_copy(update={"tests": tests, "verdict": "passed" if green else "failed", "reason": reason})
 
 
 def _facts(base: Observed, candidate: Observed, wanted: tuple[str, ...]) -> Comparison:
@@ -132,10 +158,22 @@ def _facts(base: Observed, candidate: Observed, wanted: tuple[str, ...]) -> Comp
     return Comparison("none", None, _sorted(newly), _sorted(fixed), _sorted(still), flaky, missing, tuple(flags))
 
 
+def bad_tests(comparison: Comparison) -> tuple[str, ...]:
+    """Tests that fail on the candidate, newly or as before."""
+    return (*comparison.newly_failing, *comparison.still_failing)
+
+
+def passed_any(test: str, *observed: Observed) -> bool:
+    """Whether a test, or a test of the file that a name stands for, passed in one of these."""
+    return any(_is_part(name, test) for each in observed for name in each.passed)
+
+
 def _judge(
     base: Observed, candidate: Observed, wanted: tuple[str, ...], accept: Accept, facts: Comparison
 ) -> tuple[Verdict, str | None]:
     if base.verdict == "none":
+        if base.ran_nothing and wanted and candidate.verdict != "none":
+            return _judge_by_wants(base, candidate, wanted, facts)
         return "none", f"the base gave no verdict: {base.first.reason}"
     if _tests_gone(base, candidate):
         return "failed", f"the tests disappeared: the base ran {len(base.first.tests or {})}, the candidate none"
@@ -155,9 +193,17 @@ def _judge_pass(
 ) -> tuple[Verdict, str | None]:
     if candidate.verdict == "failed":
         if candidate.flaky and not candidate.failing:
-            return "none", f"flaky: never green, but no test failed twice ({_some(candidate.flaky)})"
+            return "none", f"flaky: never green, but no test failed twice ({some(candidate.flaky)})"
         return "failed", _why_red(candidate, facts)
     return _judge_green(base, candidate, wanted, facts)
+
+
+def _judge_by_wants(
+    base: Observed, candidate: Observed, wanted: tuple[str, ...], facts: Comparison
+) -> tuple[Verdict, str | None]:
+    """There is nothing that could have broken; what counts is that the command passes with what was asked for."""
+    verdict, reason = _judge_pass(base, candidate, wanted, facts)
+    return verdict, BY_WANTS_ALONE if verdict == "passed" else reason
 
 
 def _judge_no_worse(
@@ -166,7 +212,7 @@ def _judge_no_worse(
     if not (base.has_ids and candidate.has_ids):
         return "none", "'no_worse' needs test ids, and this command gives none: use a known runner or --accept pass"
     if facts.newly_failing:
-        return "failed", f"newly failing: {_some(facts.newly_failing)}"
+        return "failed", f"newly failing: {some(facts.newly_failing)}"
     if base.verdict == "passed" and candidate.verdict == "failed" and not candidate.ever_failing:
         return "failed", f"the command exits {candidate.first.exit_code} though no test fails"
     return _judge_green(base, candidate, wanted, facts)
@@ -180,10 +226,10 @@ def _judge_green(
         return "none", "the wanted tests cannot be seen: this command gives no test ids"
     if facts.missing_wants:
         if all(any(matches(want, name) for name in candidate.flaky) for want in facts.missing_wants):
-            return "none", f"flaky: wanted, failed and passed on the candidate ({_some(facts.missing_wants)})"
-        return "failed", f"wanted but not passed: {_some(facts.missing_wants)}"
+            return "none", f"flaky: wanted, failed and passed on the candidate ({some(facts.missing_wants)})"
+        return "failed", f"wanted but not passed: {some(facts.missing_wants)}"
     if suspects(base, candidate):
-        return "none", f"flaky: failed and passed on the candidate, never failed on the base ({_some(candidate.flaky)})"
+        return "none", f"flaky: failed and passed on the candidate, never failed on the base ({some(candidate.flaky)})"
     return "passed", None
 
 
@@ -205,15 +251,17 @@ def _same_broken_environment(base: Observed, candidate: Observed) -> bool:
 
 
 CANNOT_IMPORT = "the tests cannot be imported: "
+NO_TESTS = "no tests ran"
+BY_WANTS_ALONE = "the base ran no tests: judged by the wanted tests alone"
 
 
 def _why_red(candidate: Observed, facts: Comparison) -> str:
     if facts.newly_failing:
-        return f"newly failing: {_some(facts.newly_failing)}"
+        return f"newly failing: {some(facts.newly_failing)}"
     if facts.still_failing:
-        return f"failing as before on the base: {_some(facts.still_failing)}"
+        return f"failing as before on the base: {some(facts.still_failing)}"
     if candidate.failing:
-        return f"failing: {_some(candidate.failing)}"
+        return f"failing: {some(candidate.failing)}"
     return candidate.first.reason or f"the command exits {candidate.first.exit_code}"
 
 
@@ -259,7 +307,7 @@ def _sorted(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _some(names: Iterable[str]) -> str:
+def some(names: Iterable[str]) -> str:
     """Up to five names in a sentence."""
     shown = sorted(names)
     more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""

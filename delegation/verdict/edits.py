@@ -1,7 +1,6 @@
 """What a patch does to the things that judge it: tests, their configuration, and files that hijack an interpreter."""
 
 import re
-import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,14 +11,20 @@ Kind = Literal["added", "edited", "deleted"]
 
 _TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testdata", "__snapshots__"})
 _TEST_FILE = re.compile(
-    r"test_.*\.py|.*_test\.(?:py|go|rb|exs|cc|cpp|c)|.*\.(?:test|spec)\.[cm]?[jt]sx?|.*Tests?\.(?:java|kt|cs)|.*_spec\.rb"
+    r"test_.*\.py|.*_test\.(?:py|go|rb|exs|cc|cpp|c|rs)|tests?\.rs|.*\.(?:test|spec)\.[cm]?[jt]sx?|.*Tests?\.(?:java|kt|cs)|.*_spec\.rb"
 )
 _CONFIGURATION = re.compile(
     r"\.?pytest\.(?:ini|toml)|tox\.(?:ini|toml)|noxfile\.py|\.coveragerc|(?:GNU)?[Mm]akefile|.*\.mk|[Jj]ustfile|Taskfile\.ya?ml"
     r"|(?:jest|vitest|karma|ava|babel|playwright)\.config\..*|\.mocharc.*|\.jestrc.*|\.npmrc|nextest\.toml"
+    r"|\.python-version|\.tool-versions|\.?mise\.toml|uv\.toml|rust-toolchain(?:\.toml)?|\.nvmrc|\.node-version"
+    r"|\.yarnrc(?:\.ya?ml)?|\.pnpmfile\.c?js"
+)
+_INSTALLED = frozenset({".venv", "venv", "node_modules", ".cargo", ".tox", ".nox"})  # what a setup puts there, no agent
+_PROGRAMS = re.compile(
+    r"(?:python[\d.]*|pytest|py\.test|node|npm|npx|yarn|pnpm|jest|make|go|cargo|env|(?:ba|da)?sh)(?:\.(?:exe|cmd|bat))?"
 )
 _HIJACKERS = frozenset({"conftest", "sitecustomize", "usercustomize", "pytest", "_pytest", "py", "pluggy", "iniconfig"})
-_PARTLY = frozenset({"pyproject.toml", "setup.cfg", "package.json"})
+_PARTLY = re.compile(r"pyproject\.toml|setup\.cfg|package\.json|\.env(?:\..+|rc)?|.+\.env|.+\.rs")
 _HEADER = b"diff --git "
 
 
@@ -41,10 +46,12 @@ class Change:
 class Edits:
     """The changes of a patch that the second judgement leaves out."""
 
-    withheld: tuple[Change, ...]
-    partial: tuple[str, ...]  # files of which only the tables that steer tests go back to the base
-    new_tests: tuple[Change, ...]
-    kept: tuple[Change, ...]
+    withheld: tuple[Change, ...] = ()
+    partial: tuple[str, ...] = ()  # files of which only the parts that steer or test go back to the base
+    new_tests: tuple[Change, ...] = ()
+    kept: tuple[Change, ...] = ()
+    old_tests: tuple[Change, ...] = ()  # those of `withheld` that are tests of the base, or data beside them
+    unclear: tuple[Change, ...] = ()  # those of `withheld` that the command runs and that may be what is judged
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,49 +68,54 @@ def changes_of(patch: bytes) -> tuple[Change, ...]:
     return tuple(_change(patch[start:end]) for start, end in zip(starts, [*starts[1:], len(patch)], strict=True))
 
 
-def edits_of(changes: Iterable[Change], *, judges: frozenset[str], workdir: str = ".") -> Edits:
+def edits_of(
+    changes: Iterable[Change], *, judges: frozenset[str], unclear: frozenset[str] = frozenset(), workdir: str = "."
+) -> Edits:
     """Sort a patch's changes. `judges` are files known to judge: those the base's run named, and the command's scripts.
 
     A new test file is legitimate. An edited or deleted one, any configuration of tests, and any file that would be
-    imported in the place of the runner or the standard library is withheld.
+    imported or run in the place of the runner or the standard library is withheld. `unclear` are files that the command
+    runs and whose names do not say whether they judge or are judged.
     """
-    withheld: list[Change] = []
-    kept: list[Change] = []
-    new_tests: list[Change] = []
-    partial: list[str] = []
+    sorted_out: dict[str, list[Change]] = {name: [] for name in ("steers", "test", "unclear", "partial", "new", "kept")}
     folders = _import_folders(judges, workdir)
     for change in changes:
-        if PurePosixPath(change.path).name in _PARTLY and change.path == change.old_path:
-            partial.append(change.path)
-            kept.append(change)
-        elif any(_judges(path, change, judges, folders) for path in change.paths):
-            withheld.append(change)
-        elif _runs_with_tests(PurePosixPath(change.path)):
-            new_tests.append(change)
-        else:
-            kept.append(change)
-    return Edits(tuple(withheld), tuple(partial), tuple(new_tests), tuple(kept))
+        sorted_out[_sort(change, judges, unclear, folders)].append(change)
+    steers, tests, open_, partial, new, kept = (tuple(group) for group in sorted_out.values())
+    return Edits((*steers, *tests, *open_), tuple(item.path for item in partial), new, (*kept, *partial), tests, open_)
 
 
-def scripts_of(command: str, workdir: str) -> frozenset[str]:
-    """Words of a command that may be files: `python check.py`, `./test.sh`, `pytest tests/test_a.py::test_x`."""
-    try:
-        words = shlex.split(command, comments=False)
-    except ValueError:
-        words = command.split()
-    parts = [part for word in words for part in re.split(r"[;&|()=]+", word)]
-    files = (part.split("::")[0] for part in parts if part and not part.startswith(("-", "/")))
-    return frozenset(PurePosixPath(workdir, file).as_posix() for file in files if "." in file)
+def _sort(change: Change, judges: frozenset[str], unclear: frozenset[str], folders: frozenset[str]) -> str:
+    place = PurePosixPath(change.path)
+    old_test = any(_is_old_test(path, change, judges) for path in change.paths)
+    if _PARTLY.fullmatch(place.name) and change.path == change.old_path and not (old_test and place.suffix == ".rs"):
+        return "partial"
+    if any(_steers(PurePosixPath(path), change, folders) for path in change.paths):
+        return "steers"
+    if old_test:
+        return "test"
+    if unclear & set(change.paths):
+        return "unclear"
+    return "new" if _runs_with_tests(place) else "kept"
 
 
-def _judges(path: str, change: Change, judges: frozenset[str], folders: frozenset[str]) -> bool:
+def _steers(place: PurePosixPath, change: Change, folders: frozenset[str]) -> bool:
+    return (
+        _hijacks(place, change, folders)
+        or _CONFIGURATION.fullmatch(place.name) is not None
+        or _PROGRAMS.fullmatch(place.name) is not None
+        or any(part in _INSTALLED or part.endswith((".dist-info", ".egg-info")) for part in place.parts)
+    )
+
+
+def _is_old_test(path: str, change: Change, judges: frozenset[str]) -> bool:
+    return path in judges or (is_test_path(path) and (change.kind != "added" or len(change.paths) > 1))
+
+
+def is_test_path(path: str, *, by_name: bool = False) -> bool:
+    """Whether runners usually find a test under that path; not `by_name` counts all that lies in a test folder."""
     place = PurePosixPath(path)
-    if _hijacks(place, change, folders) or _CONFIGURATION.fullmatch(place.name) or ".cargo" in place.parts:
-        return True
-    if path in judges:
-        return True
-    is_test = bool(_TEST_FILE.fullmatch(place.name)) or _is_in_test_folder(place)
-    return is_test and (change.kind != "added" or len(change.paths) > 1)
+    return bool(_TEST_FILE.fullmatch(place.name)) or (not by_name and _is_in_test_folder(place))
 
 
 def _runs_with_tests(place: PurePosixPath) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from delegation.process import Finished
 from delegation.receipt import TestStatus, Verdict
-from delegation.verdict.comparison import CANNOT_IMPORT
+from delegation.verdict.comparison import CANNOT_IMPORT, NO_TESTS
 from delegation.verdict.runners import Runner
 
 TIMEOUT = "timeout: "
@@ -49,9 +49,9 @@ def judge(
     if missing := _missing_tool(finished, output, tests):
         return "none", missing
     if _ran_nothing(finished, output, tests, runners):
-        return "none", "no tests ran"
+        return "none", NO_TESTS
     if tests and all(status == "skipped" for status in tests.values()) and finished.exit_code == 0:
-        return "none", f"no tests ran: all {len(tests)} were skipped"
+        return "none", f"{NO_TESTS}: all {len(tests)} were skipped"
     return _by_result(finished, output, tests, is_own_module)
 
 

@@ -34,7 +34,7 @@ def _results(report: Path, name_of: _NameOf) -> dict[str, TestStatus] | None:
     found: dict[str, TestStatus] = {}
     for case, suites in _cases(parsed, ()):
         name = name_of(case, suites)
-        found[name] = _worse(found.get(name, "passed"), _status(case))
+        found[name] = worse(found.get(name, "passed"), _status(case))
     return found
 
 
@@ -46,7 +46,7 @@ def _cases(parent: JUnitXml | TestSuite, suites: tuple[str, ...]) -> Iterator[tu
             yield from _cases(suite, (*suites, child.get("name") or "?"))
 
 
-def _worse(one: TestStatus, other: TestStatus) -> TestStatus:
+def worse(one: TestStatus, other: TestStatus) -> TestStatus:
     return one if _WORST.index(one) > _WORST.index(other) else other
 
 

@@ -4,13 +4,15 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
 from delegation.receipt import TestStatus
 from delegation.verdict.console import cargo_results, go_results, jest_results, unittest_results
-from delegation.verdict.junit import node_results, pytest_results
+from delegation.verdict.junit import node_results, pytest_results, worse
+from delegation.verdict.scripts import called_texts
 
 Runner = Literal["pytest", "unittest", "node", "jest", "go", "cargo"]
 
@@ -18,13 +20,14 @@ _WORDS: dict[Runner, re.Pattern[str]] = {
     "pytest": re.compile(r"(?<![\w-])(?:pytest|py\.test)(?=$|[\s;&|)\"'])"),
     "unittest": re.compile(r"-m\s+unittest\b"),
     "node": re.compile(r"\bnode\b[^\n;&|]*\s--test\b"),
-    "jest": re.compile(r"(?:^|[\s/\"'])jest(?=$|[\s;&|)\"'])"),
+    "jest": re.compile(r"(?:^|[\s/\"'])jest(?:\.js)?(?=$|[\s;&|)\"'])"),
     "go": re.compile(r"\bgo\s+test\b"),
     "cargo": re.compile(r"\bcargo\s+(?:\+\S+\s+)?(?:test|t)\b"),
 }
 _PYTEST_SUMMARY = re.compile(r"^(?:=+ )?\d+ [a-z]+(?:, \d+ [a-z]+)* in \d+\.\d+s\b", re.MULTILINE)
+_UNITTEST_CALL = re.compile(r"-m\s+unittest(?:\s+discover)?(?=$|[\s;&|)])")
+_MOST_NAMES = 200
 _VERBOSE_UNITTEST = re.compile(r"(-m\s+unittest(?:\s+discover)?)(?=$|[\s;&|)])")
-_SCRIPT_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Instrumented:
     runners: frozenset[Runner]
     reports: Path
     env: dict[str, str] = field(default_factory=dict[str, str])
+    calls_of_pytest: int = 1  # as far as the command itself shows them; each has a report of its own
 
 
 def runners_of(command: str, folder: Path) -> frozenset[Runner]:
@@ -61,19 +65,74 @@ def instrument(
     text = command if re.search(r"\s(-v|-q|--verbose|--quiet)\b", command) else _VERBOSE_UNITTEST.sub(r"\1 -v", command)
     if "jest" in runners and "--json" not in text:
         text = _jest_with_report(text, reports / "jest.json")
-    return Instrumented(text, runners, reports, env)
+    calls = _calls_of_pytest(command)
+    if calls > 1 and not re.search(r"--junit-?xml", command) and re.fullmatch(r"[\w./-]+", str(reports)):
+        text = _with_a_report_each(text, reports)
+    return Instrumented(text, runners, reports, env, calls)
+
+
+def narrowed(instrumented: Instrumented, names: frozenset[str]) -> Instrumented | None:
+    """The same command for some tests alone; None where the runner cannot be told so, and for very many."""
+    if not names or len(names) > _MOST_NAMES or len(instrumented.runners) != 1:
+        return None
+    if instrumented.runners == {"pytest"} and all("::" in name for name in names):
+        return _narrowed_pytest(instrumented, names)
+    if instrumented.runners == {"unittest"} and len(_UNITTEST_CALL.findall(instrumented.command)) == 1:
+        chosen = " ".join(f"-k {name}" for name in sorted(names))
+        is_plain = all(re.fullmatch(r"[\w.]+", name) for name in names)
+        command = _UNITTEST_CALL.sub(lambda call: f"{call[0]} {chosen}", instrumented.command)
+        return replace(instrumented, command=command) if is_plain else None
+    return None
+
+
+def _narrowed_pytest(instrumented: Instrumented, names: frozenset[str]) -> Instrumented | None:
+    """By pytest's own memory of what failed last, which is ours to write: it lies beside the reports."""
+    if instrumented.calls_of_pytest > 1 or re.search(r"no:cacheprovider|--l(?:f|ast-failed)", instrumented.command):
+        return None
+    memory = instrumented.reports / "pytest_cache" / "v" / "cache"
+    memory.mkdir(parents=True, exist_ok=True)
+    (memory / "lastfailed").write_text(json.dumps(dict.fromkeys(sorted(names), True)), encoding="utf-8")
+    options = f"{instrumented.env.get('PYTEST_ADDOPTS', '')} --last-failed"
+    return replace(instrumented, env=instrumented.env | {"PYTEST_ADDOPTS": options})
+
+
+def chosen_by_word(instrumented: Instrumented, word: str) -> Instrumented:
+    """The same command for the tests with that word in their name, as far as the runner can be told so."""
+    env = dict(instrumented.env)
+    if "PYTEST_ADDOPTS" in env:
+        env["PYTEST_ADDOPTS"] += f" -k {word}"
+    return replace(
+        instrumented,
+        env=env,
+        command=_UNITTEST_CALL.sub(lambda call: f"{call[0]} -k {word}", instrumented.command),
+    )
 
 
 def named_tests(instrumented: Instrumented, *, folder: Path, output: str) -> dict[str, TestStatus] | None:
     """Status by test id, or None where the runners named no tests or several runs would hide one another."""
-    if _calls_of_pytest(instrumented.command) > 1 or len(_PYTEST_SUMMARY.findall(output)) > 1:
+    if len(_PYTEST_SUMMARY.findall(output)) > max(instrumented.calls_of_pytest, 1):
         return None
     parts = [part for part in _parts(instrumented, folder, output) if part is not None]
     return {name: status for part in parts for name, status in part.items()} if parts else None
 
 
+def _with_a_report_each(command: str, reports: Path) -> str:
+    """Steps of one command would write over one another's report."""
+    steps = re.split(r"(&&|\|\||[;|\n])", command)
+    numbers = count()
+    called = _WORDS["pytest"]
+
+    def with_report(word: re.Match[str]) -> str:
+        return f"{word[0]} --junitxml={reports}/pytest-{next(numbers)}.xml"
+
+    return "".join(called.sub(with_report, step) if not _installs(step) else step for step in steps)
+
+
 def _parts(instrumented: Instrumented, folder: Path, output: str) -> Iterator[dict[str, TestStatus] | None]:
-    yield pytest_results(_junit_path(instrumented, folder), folder)
+    if instrumented.calls_of_pytest > 1:
+        yield _several_results(instrumented, folder)
+    else:
+        yield pytest_results(_junit_path(instrumented, folder), folder)
     yield node_results(instrumented.reports / "node.xml", folder)
     yield jest_results(instrumented.reports / "jest.json", folder)
     if "unittest" in instrumented.runners:
@@ -82,6 +141,16 @@ def _parts(instrumented: Instrumented, folder: Path, output: str) -> Iterator[di
         yield go_results(output)
     if "cargo" in instrumented.runners:
         yield cargo_results(output)
+
+
+def _several_results(instrumented: Instrumented, folder: Path) -> dict[str, TestStatus] | None:
+    """The worst that any of the calls says of a test; None where they wrote no reports of their own."""
+    reports = sorted(instrumented.reports.glob("pytest-*.xml"))
+    found: dict[str, TestStatus] = {}
+    for tests in (pytest_results(report, folder) for report in reports):
+        for name, status in (tests or {}).items():
+            found[name] = worse(found.get(name, "passed"), status)
+    return found if reports else None
 
 
 def _pytest_options(command: str, reports: Path, go_on_after_errors: bool) -> str:
@@ -105,7 +174,11 @@ def _calls_of_pytest(command: str) -> int:
 
 def _without_installs(command: str) -> str:
     steps = re.split(r"&&|\|\||[;|\n]", command)
-    return " ; ".join(step for step in steps if not re.search(r"\b(?:install|add|sync)\b", step))
+    return " ; ".join(step for step in steps if not _installs(step))
+
+
+def _installs(step: str) -> bool:
+    return re.search(r"\b(?:install|add|sync)\b", step) is not None
 
 
 def _jest_with_report(command: str, report: Path) -> str:
@@ -115,34 +188,3 @@ def _jest_with_report(command: str, report: Path) -> str:
     if re.fullmatch(r"\s*(?:npm|pnpm)\s+(?:run\s+)?(?:test|t)\s*", command):
         return f"{command.strip()} -- {options}"
     return command
-
-
-def called_texts(command: str, folder: Path) -> Iterator[str]:
-    """The text of what the command calls: make targets, package scripts, script files."""
-    words = re.split(r"[\s;&|()\"']+", command)
-    if {"make", "gmake"} & set(words):
-        yield from (_text(folder / name) for name in ("GNUmakefile", "makefile", "Makefile"))
-    if {"npm", "pnpm", "yarn"} & set(words):
-        yield _package_scripts(folder)
-    yield from (_text(folder / word) for word in words if word and _is_inside(word))
-
-
-def _package_scripts(folder: Path) -> str:
-    try:
-        scripts = json.loads(_text(folder / "package.json") or "{}").get("scripts", {})
-        return "\n".join(str(script) for script in scripts.values())
-    except (ValueError, AttributeError):
-        return ""
-
-
-def _is_inside(word: str) -> bool:
-    return not word.startswith(("/", "-", "~")) and ".." not in word
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.is_file() and path.stat().st_size <= _SCRIPT_BYTES:
-            return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        pass
-    return ""

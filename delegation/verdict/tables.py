@@ -1,4 +1,7 @@
-"""Give files that steer tests among other things their base tables back, and leave the rest as the agent wants it."""
+"""Give files that steer tests among other things their base parts back, and leave the rest as the agent wants it.
+
+Tables of configuration, lines of an environment file, and the `#[cfg(test)]` modules of a Rust source.
+"""
 
 import configparser
 import json
@@ -9,8 +12,13 @@ from pathlib import Path
 from typing import cast
 
 _STEERING_TABLE = re.compile(
-    r"(?:tool[.:])?(?:pytest|coverage|tox|nox|hatch\.envs|pdm\.scripts|poe|taskipy)\b.*|testenv.*|aliases|nosetests"
+    r"(?:tool[.:])?(?:pytest|coverage|tox|nox|hatch\.envs|pdm\.scripts|poe|taskipy)\b.*|project\.entry-points\.pytest11|testenv.*|aliases|nosetests"
 )
+_STEERING_LINE = re.compile(
+    r"\s*(?:export\s+)?(?:PYTEST\w*|PYTHON\w*|NODE\w*|GO[A-Z]+|CARGO\w*|RUST\w*|JEST\w*|MAKE\w*|LD_\w+|PATH|SHELL|BASH_ENV|ENV)"
+    r"\s*[:?+]?="
+)
+_RUST_TESTS = re.compile(r"^#\[cfg\(test\)\]\n(?:#\[.*\]\n)*mod \w+ \{\n.*?^\}\n?", re.MULTILINE | re.DOTALL)
 _STEERING_KEYS = ("scripts", "jest", "mocha", "ava", "vitest", "c8", "nyc", "tap")
 
 
@@ -22,6 +30,10 @@ def restored(name: str, base: str | None, candidate: str | None) -> str | None:
         return base
     if name == "package.json":
         return _restored_package(base or "{}", candidate)
+    if name.endswith(".rs"):
+        return _restored_rust(base or "", candidate)
+    if re.fullmatch(r"\.env.*|.+\.env", name):
+        return _restored_environment(base or "", candidate)
     reader = _toml_tables if name.endswith(".toml") else _ini_tables
     return _restored_tables(base or "", candidate, reader)
 
@@ -36,6 +48,22 @@ def _restored_package(base: str, candidate: str) -> str:
         return candidate
     rest = {key: value for key, value in after.items() if key not in _STEERING_KEYS}
     return json.dumps(rest | _steering(before), indent=2) + "\n"
+
+
+def _restored_rust(base: str, candidate: str) -> str:
+    """The base's test modules in the place of the candidate's. Read as rustfmt leaves them; others are not seen."""
+    before, after = _RUST_TESTS.findall(base), _RUST_TESTS.findall(candidate)
+    if before == after or not before:
+        return candidate
+    return "".join([_closed(_RUST_TESTS.sub("", candidate)), *(_closed(block) for block in before)])
+
+
+def _restored_environment(base: str, candidate: str) -> str:
+    before = [line for line in base.splitlines() if _STEERING_LINE.match(line)]
+    after = candidate.splitlines()
+    if before == [line for line in after if _STEERING_LINE.match(line)]:
+        return candidate
+    return "".join(f"{line}\n" for line in (*(line for line in after if not _STEERING_LINE.match(line)), *before))
 
 
 def _steering(package: Mapping[str, object]) -> dict[str, object]:
@@ -77,14 +105,16 @@ def _steers(header: str) -> bool:
 
 
 def _toml_tables(text: str) -> dict[str, object]:
-    tool = cast(dict[str, object], tomllib.loads(text).get("tool", {}))
+    read = tomllib.loads(text)
+    tool = cast(dict[str, object], read.get("tool", {}))
     names = ("pytest", "coverage", "tox", "nox", "poe", "taskipy")
     found = {name: tool[name] for name in names if name in tool}
     for outer, inner in (("hatch", "envs"), ("pdm", "scripts")):
         table = tool.get(outer)
         if isinstance(table, dict) and inner in table:
             found[f"{outer}.{inner}"] = cast(dict[str, object], table)[inner]
-    return found
+    points = cast(dict[str, object], cast(dict[str, object], read.get("project", {})).get("entry-points", {}))
+    return found | ({"pytest11": points["pytest11"]} if "pytest11" in points else {})
 
 
 def _ini_tables(text: str) -> dict[str, object]:

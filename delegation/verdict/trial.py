@@ -5,7 +5,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from delegation.checkout.desk import object_stores
@@ -16,6 +16,7 @@ from delegation.receipt import CommandRun, TestStatus
 from delegation.verdict.conditions import Conditions
 from delegation.verdict.judging import judge
 from delegation.verdict.runners import Instrumented, instrument, named_tests
+from delegation.verdict.tampering import rewritten, states
 
 _KEPT = Limit(head=4_000_000, tail=4_000_000)  # runners that only print their tests are read from this
 _TAIL_CHARACTERS = 8_000
@@ -29,6 +30,8 @@ class Trial:
     run: CommandRun
     log: str
     setup_exit: int | None = None
+    narrowed: bool = False  # only the tests that were asked for were run
+    rewritten: tuple[str, ...] = ()  # files of tests that the command wrote over
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,11 @@ def perform(
     prepare: Callable[[Path], None] | None = None,
     *,
     go_on_after_errors: bool = False,
+    alter: Callable[[Instrumented], Instrumented | None] = lambda whole: whole,
 ) -> Trial:
     """Run setup and command in a fresh checkout of the base commit that `prepare` may change first.
 
+    `alter` may make it a run of some tests alone; where it gives None the whole command is run.
     A setup that fails gives no verdict, whatever the command would say. Raises WorkFailed("checkout") when there is no
     checkout or the patch does not apply, WorkFailed("process") when no shell can be started.
     """
@@ -93,8 +98,12 @@ def perform(
             node_major=conditions.node_major,
             go_on_after_errors=go_on_after_errors,
         )
-        finished = _run(conditions, instrumented.command, site, instrumented.env)
-        return _judged(conditions, finished, instrumented, site.folder, setup)
+        altered = alter(instrumented)
+        chosen = altered or instrumented
+        before = states(checkout)
+        finished = _run(conditions, chosen.command, site, chosen.env)
+        trial = _judged(conditions, finished, chosen, site.folder, setup)
+        return replace(trial, narrowed=altered not in (None, instrumented), rewritten=rewritten(checkout, before))
 
 
 def _judged(

@@ -2,21 +2,22 @@
 
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from delegation.card import Accept, Confinement
 from delegation.confinement import find_confiner
-from delegation.receipt import CommandRun, Flag, Verdict, Verification
+from delegation.receipt import Flag, Verdict, Verification
 from delegation.verdict.baselines import keep, kept, key_of
 from delegation.verdict.candidate import Candidate
-from delegation.verdict.comparison import Comparison, Observed, compare, matches, needs_rerun, only, suspects
+from delegation.verdict.comparison import Comparison, Observed, compare, matches, suspects
 from delegation.verdict.conditions import Conditions, described, warnings_of, with_programs
+from delegation.verdict.doubts import doubt_about, is_open
 from delegation.verdict.judging import TIMEOUT
 from delegation.verdict.logs import write_log
-from delegation.verdict.trial import Trial, perform
+from delegation.verdict.observation import Seen, seen_base, seen_candidate, seen_once_more, seen_restored
+from delegation.verdict.trial import perform
 
 _STRICTEST: tuple[Verdict, ...] = ("failed", "none", "passed")
 
@@ -44,14 +45,15 @@ def verify(
 ) -> Verification:
     """Judge `patch_file` on `base_commit` by `command`, each run in a checkout of its own below `place`.
 
-    The base's result comes from `baselines` where it is known. A red result is run once more to tell flaky from
-    broken. Where the patch edits tests or what steers them, the command is also run with the base's versions and the
-    stricter verdict counts. Without a patch only the base is run and the verdict is 'none'. `base.log` and
-    `candidate.log` are left in `record_dir`. When `cancelled` is set the verdict is 'none' with the reason
-    'cancelled'. `place` is a folder for this call alone and is gone at its end. `our_home` (the parent of `baselines`
-    by default) is hidden from the command. `ignored_files` are paths that the agent left behind and git ignores: a
-    candidate that misses one of them is flagged. `environment` is that of whoever asked (this process's by default):
-    its PATH is where the command finds its programs.
+    The base's result comes from `baselines` where it is known. What is red is run once more, the failing tests alone
+    where the runner can, to tell flaky from broken. Where the patch edits tests or what steers them or brings new ones,
+    the command is also run with the base's versions and the stricter verdict counts. A pass by test ids is looked at
+    once more with tests that must fail (see `doubts.py`). Without a patch only the base is run and the verdict is
+    'none'. `base.log` and `candidate.log` are left in `record_dir`. When `cancelled` is set the verdict is 'none' with
+    the reason 'cancelled'. `place` is a folder for this call alone and is gone at its end. `our_home` (the parent of
+    `baselines` by default) is hidden from the command. `ignored_files` are paths that the agent left behind and git
+    ignores: a candidate that misses one of them is flagged. `environment` is that of whoever asked (this process's by
+    default): its PATH is where the command finds its programs.
 
     Raises WorkFailed: "checkout" (no checkout, or the patch does not apply), "confinement", "process".
     """
@@ -99,13 +101,18 @@ class _Case:
             reason = f"the base gave no verdict: {base.first.reason}"
             return self._answer(base, None, Comparison("none", reason), base_setup)
         candidate = Candidate(patch_file, self.conditions, frozenset(base.first.tests or {}))
-        observed, setup_exit = self._observe("candidate", candidate.apply, base)
-        base = self._doubted(base, observed)
+        seen = seen_candidate(self.conditions, "candidate", candidate.apply, base)
+        base = self._doubted(base, seen.observed)
+        if seen.narrowed and suspects(base, seen.observed):
+            seen = seen_once_more(self.conditions, candidate.apply, seen)
+        observed = self._logged(seen, "candidate.log")
         comparison = compare(base, observed, wants=self.wants, accept=self.accept, completely=not candidate.edited)
-        comparison = self._with_base_tests(candidate, base, comparison)
+        comparison = self._with_base_tests(candidate, base, observed, comparison)
+        if comparison.verdict == "passed" and (doubt := doubt_about(self.conditions, candidate, base, seen)):
+            comparison = replace(comparison, verdict=doubt.verdict, reason=doubt.reason)
         if self._is_cancelled():
             comparison = Comparison("none", "cancelled")
-        return self._answer(base, observed, self._explained(comparison, observed), setup_exit)
+        return self._answer(base, observed, self._explained(comparison, observed), seen.setup_exit)
 
     def _is_cancelled(self) -> bool:
         return self.conditions.cancelled is not None and self.conditions.cancelled.is_set()
@@ -119,28 +126,16 @@ class _Case:
         return replace(comparison, reason=reason, flags=_joined(comparison.flags, ("needs_ignored_file",)))
 
     def _base(self) -> tuple[Observed, int | None]:
-        """The base's result, kept or run; a red one is run twice."""
+        """The base's result, kept or run."""
         key = key_of(self.conditions)
         known = kept(self.baselines, key)
         if known:
             write_log(self.record_dir / "base.log", [f"[kept from an earlier run]\n{known.first.output_tail}"])
-            return _logged(known, self.record_dir / "base.log"), None
-        trials = [perform(self.conditions, "base")]
-        if trials[0].run.verdict == "failed":
-            trials.append(perform(self.conditions, "base-again"))
-        base = self._recorded("base.log", trials)
+            return _at(known, self.record_dir / "base.log"), None
+        seen = seen_base(self.conditions)
+        base = self._logged(seen, "base.log")
         keep(self.baselines, key, base)
-        return base, trials[0].setup_exit
-
-    def _observe(
-        self, label: str, prepare: Callable[[Path], None], base: Observed, *, restoring: bool = False
-    ) -> tuple[Observed, int | None]:
-        trials = [perform(self.conditions, label, prepare, go_on_after_errors=restoring)]
-        judged = partial(only, names=_known(base)) if restoring else _as_it_is
-        if needs_rerun(base, judged(trials[0].run)):
-            trials.append(perform(self.conditions, f"{label}-again", prepare, go_on_after_errors=restoring))
-        log = "candidate.log" if not restoring else "candidate-base-tests.log"
-        return self._recorded(log, [replace(trial, run=judged(trial.run)) for trial in trials]), trials[0].setup_exit
+        return base, seen.setup_exit
 
     def _doubted(self, base: Observed, candidate: Observed) -> Observed:
         """Where only the candidate wavered, a second look at the base tells whose the flaky test is."""
@@ -151,32 +146,40 @@ class _Case:
         keep(self.baselines, key_of(self.conditions), seen)
         return seen
 
-    def _with_base_tests(self, candidate: Candidate, base: Observed, comparison: Comparison) -> Comparison:
+    def _with_base_tests(
+        self, candidate: Candidate, base: Observed, own: Observed, comparison: Comparison
+    ) -> Comparison:
         """The stricter of the verdict so far and that with everything that judges taken from the base.
 
-        New tests alone are cause for the second run only where the base was red and something is repaired: a test
-        file that repairs the code while it is loaded looks like that.
+        New tests alone are cause for the second run too: a test file may repair the code while it is loaded. Where the
+        base has no tests, there is nothing to take from it.
         """
         flags: tuple[Flag, ...] = ("tests_edited",) if candidate.edited else ()
         marked = replace(comparison, flags=_joined(comparison.flags, flags))
-        doubtful = candidate.edited or (candidate.new_tests and comparison.fixed)
+        doubtful = candidate.edited or candidate.new_tests
         if not doubtful or comparison.verdict == "failed" or base.verdict == "none":
             return marked
-        observed, _ = self._observe("restored", candidate.apply_without_edits, base, restoring=True)
+        observed = base if candidate.is_only_tests else self._restored(candidate, base)
         seen = {*(base.first.tests or {}), *(observed.first.tests or {})}
         wants = tuple(want for want in self.wants if any(matches(want, test) for test in seen))
         strict = compare(base, observed, wants=wants, accept=self.accept)
         if _STRICTEST.index(strict.verdict) >= _STRICTEST.index(comparison.verdict):
             return replace(marked, fixed=tuple(sorted({*marked.fixed, *strict.fixed})))
+        flags = _joined(marked.flags, ("tests_edited",), strict.flags)
         touched = ", ".join((*candidate.edited, *candidate.new_tests)[:5])
-        reason = f"with the base's version of {touched}: {strict.reason}"
-        return replace(strict, reason=reason, flags=_joined(marked.flags, ("tests_edited",), strict.flags))
+        if strict.verdict == "failed" and is_open(candidate, base, own, strict):
+            reason = f"the change edits {touched}, and with the base's version of it: {strict.reason}"
+            return replace(strict, verdict="none", reason=reason, flags=flags)
+        return replace(strict, reason=f"with the base's version of {touched}: {strict.reason}", flags=flags)
 
-    def _recorded(self, log: str, trials: list[Trial]) -> Observed:
+    def _restored(self, candidate: Candidate, base: Observed) -> Observed:
+        seen = seen_restored(self.conditions, candidate.apply_without_edits, base)
+        return self._logged(seen, "candidate-base-tests.log")
+
+    def _logged(self, seen: Seen, log: str) -> Observed:
         path = self.record_dir / log
-        write_log(path, [trial.log for trial in trials])
-        runs = [trial.run for trial in trials]
-        return _logged(Observed(runs[0], runs[1] if len(runs) > 1 else None), path)
+        write_log(path, [trial.log for trial in seen.trials])
+        return _at(seen.observed, path)
 
     def _answer(
         self, base: Observed, candidate: Observed | None, comparison: Comparison, setup_exit: int | None
@@ -198,18 +201,8 @@ class _Case:
         )
 
 
-def _known(base: Observed) -> Callable[[str], bool]:
-    """Whether the base has that test, or has the file of it in a state that could not be loaded."""
-    tests = frozenset(base.first.tests or {})
-    return lambda name: not tests or name in tests or name.split("::")[0] in tests
-
-
-def _as_it_is(run_: CommandRun) -> CommandRun:
-    return run_
-
-
-def _logged(observed: Observed, path: Path) -> Observed:
-    place = {"log_path": str(path)}
+def _at(observed: Observed, log: Path) -> Observed:
+    place = {"log_path": str(log)}
     rerun = observed.rerun.model_copy(update=place) if observed.rerun else None
     return Observed(observed.first.model_copy(update=place), rerun)
 

@@ -27,7 +27,7 @@ from delegation.settings import load_settings
 from delegation.stack_state import StackState, running_stack
 
 FOLDER = Path(__file__).parent
-STEPS = ("prepare", "worktree", "agent", "collect", "verify", "record")
+SENTENCES = ("Turn 1 of at most", "The verify command")  # of the run's log
 WIDTH, HEIGHT, TALL = 1400, 900, 1400
 _DEMO_SECONDS, _DOWN_SECONDS, _WAIT_SECONDS = 900, 300, 120
 _SAME_IN_A_ROW = 5  # pictures, half a second apart: then the page has come to rest
@@ -41,7 +41,7 @@ _FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # the UI would load a tracker's settings
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # the UI has nothing to ask outside
     "--remote-debugging-port=0",
 )
 _T = TypeVar("_T")
@@ -54,6 +54,8 @@ def main() -> None:
         with _browser() as page, _prefect(state) as prefect:
             _sign_in(page, state)
             _take_pictures(page, prefect, receipt)
+            if page.asked_outside():
+                raise SystemExit(f"the UI asked the outside: {sorted(page.asked_outside())}")
 
 
 @contextmanager
@@ -99,7 +101,9 @@ class Page:
 
     def __init__(self, socket: Connection) -> None:
         self._socket, self._calls = socket, 0
+        self.asked: list[str] = []  # every address that the page asked for anything
         self.call("Page.enable")
+        self.call("Network.enable")
         self.call("Emulation.setTimezoneOverride", timezoneId="UTC")
         self.call("Emulation.setScrollbarsHidden", hidden=True)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
@@ -108,7 +112,8 @@ class Page:
         self._calls += 1
         self._socket.send(json.dumps({"id": self._calls, "method": method, "params": parameters}))
         while (answer := json.loads(self._socket.recv(_WAIT_SECONDS))).get("id") != self._calls:
-            pass  # an event of the page
+            if answer.get("method") == "Network.requestWillBeSent":
+                self.asked.append(answer["params"]["request"]["url"])
         if "error" in answer:
             raise RuntimeError(f"the browser refused {method!r}: {answer['error']}")
         return answer["result"]
@@ -123,6 +128,11 @@ class Page:
         has_texts = f"{json.dumps(texts)}.every(text => document.body.innerText.includes(text))"
         expression = f"!!document.body && {has_texts} && {condition}"
         _waited_for(f"{texts!r} at {url!r}", lambda: self.value(expression))
+
+    def asked_outside(self) -> set[str]:
+        """Addresses beyond this machine."""
+        own = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:", "about:")
+        return {url for url in self.asked if not url.startswith(own)}
 
     def picture(self) -> bytes:
         """The page once it has come to rest, as PNG."""
@@ -177,31 +187,19 @@ def _sign_in(page: Page, state: StackState) -> None:
 
 
 def _take_pictures(page: Page, prefect: httpx.Client, receipt: Mapping[str, Any]) -> None:
-    ui = str(prefect.base_url).rstrip("/") + _v2(prefect)
-    outcome = receipt["outcome"].replace("_", " ")
+    ui = str(prefect.base_url).rstrip("/")
+    outcome = receipt["outcome"].replace("_", " ").capitalize()
     drawn = (
         "!!document.querySelector('canvas') && performance.getEntriesByType('resource').some(e => /graph/.test(e.name))"
     )
-    page.show(_in_v2(ui, receipt["ui_url"]) + "?tab=TaskRuns", outcome.capitalize(), *STEPS, condition=drawn)
+    page.show(receipt["ui_url"], outcome, *SENTENCES, condition=drawn)
     _keep("run-page.png", page.picture())
-    page.show(f"{ui}/runs", receipt["id"], outcome.capitalize(), height=TALL)
+    page.show(f"{ui}/runs", receipt["id"].rpartition("-")[2], outcome, height=TALL)
     _keep("runs.png", page.picture())
     receipts = {"artifacts": {"key": {"any_": [receipt["id"]]}}}
     artifact = prefect.post("/api/artifacts/filter", json=receipts).raise_for_status().json()[0]["id"]
     page.show(f"{ui}/artifacts/artifact/{artifact}", outcome, "base commit", height=TALL)
     _keep("receipt.png", page.picture())
-
-
-def _v2(prefect: httpx.Client) -> str:
-    """Where the server keeps the UI that it shows by itself; an address without it opens the older one."""
-    base = prefect.get("/ui-settings").raise_for_status().json().get("v2_base_url")
-    if base is None:
-        raise SystemExit("this Prefect server has no V2 UI: the pictures are of that one")
-    return base.rstrip("/")
-
-
-def _in_v2(ui: str, run_url: str) -> str:
-    return f"{ui}/runs/{run_url.partition('/runs/')[2]}"
 
 
 def _keep(name: str, picture: bytes) -> None:

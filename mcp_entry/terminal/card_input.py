@@ -75,6 +75,19 @@ def card_of(options: CardOptions, source: TaskSource) -> Card:
     return checked_card(fields, "the card")
 
 
+def words_of(words: str | None, task_file: str | None, what: str) -> str:
+    """A text from exactly one place: an argument, a file, or stdin. Raises UsageError when it is empty."""
+    found = _task(TaskSource(words, task_file, None), has_one=False)
+    if not (found or "").strip():
+        raise UsageError(f"the {what} is empty: give it as an argument, with --task-file, or on stdin")
+    return found or ""
+
+
+def text_of_source(source: str) -> str:
+    """A file's text, or stdin's for `-`. Raises NotFoundError, or UsageError for what is not UTF-8."""
+    return _text_of_stdin() if source == "-" else _text_of(Path(source))
+
+
 def _given(options: CardOptions) -> dict[str, Any]:
     given = {name: value for name, value in vars(options).items() if value is not None and value is not False}
     if options.network is False:

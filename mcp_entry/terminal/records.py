@@ -1,14 +1,14 @@
-"""The verbs that read what has been kept, and need no stack: list, show, patch, apply, transcript."""
+"""The verbs that read what has been kept, and need no stack: list, show, patch, transcript."""
 
 import sys
-from typing import Annotated, cast
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from delegation.errors import DelegateError, NotFoundError, UsageError
-from mcp_entry.exits import CANNOT, OK
+from delegation.errors import NotFoundError, UsageError
+from mcp_entry.exits import OK
 from mcp_entry.standing import receipt_of
-from mcp_entry.terminal.common import AsJson, Id, print_json, say, service
+from mcp_entry.terminal.common import AsJson, Id, print_json, service
 
 
 def list_(*, limit: Annotated[int, Parameter(help="How many; 0 means all.")] = 20, json: AsJson = False) -> int:
@@ -73,44 +73,6 @@ def patch(which: Id, *, json: AsJson = False) -> int:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     return OK
-
-
-def apply(
-    *ids: Id,
-    any_outcome: Annotated[
-        bool,
-        Parameter(
-            name="--any-outcome",
-            negative="",
-            show_default=False,
-            help="Also a change that was refuted, failed or cancelled.",
-        ),
-    ] = False,
-    json: AsJson = False,
-) -> int:
-    """Apply in the order given; each applies cleanly or is refused and leaves the repository untouched."""
-    if not ids:
-        raise UsageError("apply what? `delegate list` shows the ids")
-    verbs = service()
-    known = [verbs.identify(text) for text in ids]
-    results: list[dict[str, object]] = []
-    for delegation_id in known:
-        try:
-            results.append({**vars(verbs.apply(delegation_id, any_outcome=any_outcome)), "error": None})
-        except DelegateError as error:
-            results.append({"id": delegation_id, "error": str(error)})
-    for result in results:
-        say(_applied(result))
-    if json:
-        print_json({"applied": results})
-    return CANNOT if any(result["error"] for result in results) else OK
-
-
-def _applied(result: dict[str, object]) -> str:
-    if result["error"]:
-        return f"not applied: {result['error']}"
-    files = ", ".join(map(str, cast(tuple[str, ...], result["files"])))
-    return f"{result['id']} ({result['outcome']}) applied to {result['repo']}: {files}"
 
 
 def transcript(

@@ -59,13 +59,33 @@ def rerun(
         RerunFrom, Parameter(name="--from", help="start: a new delegation. verify: judge the patch again.")
     ] = "start",
     model: Annotated[str | None, Parameter(help="Another model; only from the start.")] = None,
+    go_on: Annotated[
+        bool,
+        Parameter(
+            name="--continue",
+            negative="",
+            show_default=False,
+            help="A new delegation that goes on with the change and the conversation of this one.",
+        ),
+    ] = False,
+    prompt_add: Annotated[
+        str | None, Parameter(help="With --continue: what to say next; none means why the change was not accepted.")
+    ] = None,
     key: Annotated[str | None, Parameter(help="The same key returns the same delegation.")] = None,
     no_wait: NoWait = False,
     json: AsJson = False,
 ) -> int:
     """Do it again and report the new outcome."""
+    if prompt_add is not None and not go_on:
+        raise UsageError("--prompt-add says how to go on: give --continue, too")
+    if go_on and from_ != "start":
+        raise UsageError("--continue makes a new delegation, --from verify judges the old one again: give one of them")
     verbs = service()
-    return _report(verbs, verbs.rerun(which, start_at=from_, model=model, key=key), wait=not no_wait, as_json=json)
+    if go_on:
+        started = verbs.go_on(which, added=prompt_add, model=model, key=key)
+    else:
+        started = verbs.rerun(which, start_at=from_, model=model, key=key)
+    return _report(verbs, started, wait=not no_wait, as_json=json)
 
 
 def cancel(which: Id, *, json: AsJson = False) -> int:

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from delegation.card import Accept, Card, Expects, Isolation, Lane
-from delegation.errors import DelegateError
+from delegation.errors import DelegateError, UsageError
 from mcp_entry.cards import checked_card
 from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
+from mcp_entry.results import Started
 from mcp_entry.service import RerunFrom, Service
 from mcp_entry.views import Delegation, bounded, view_of
 from mcp_entry.words import WATCH_HINT, watch_command
@@ -66,12 +67,13 @@ class CancelResult(BaseModel):
 
 
 class ApplyResult(BaseModel):
-    """The change is in the working tree, uncommitted."""
+    """The change is in the working tree, uncommitted. `undo` is a shell command that takes it back."""
 
     delegation_id: str
     repo: str
     outcome: str
     files: list[str]
+    undo: str | None = None
 
 
 def tools(desk: Desk) -> Iterable[Tool]:
@@ -140,7 +142,7 @@ def _delegate(desk: Desk) -> Any:
         }  # fmt: skip
         card = checked_card(fields, "the arguments")
         started = await desk.call_to_the_end(lambda verbs: verbs.submit(card, tool="delegate_to_local_agent"))
-        return await _waited(desk, started.id, waiting_seconds(wait_seconds, ctx), ctx)
+        return await waited(desk, started.id, waiting_seconds(wait_seconds, ctx), ctx)
 
     return delegate_to_local_agent
 
@@ -237,7 +239,9 @@ def _apply(desk: Desk) -> Any:
         It stays uncommitted. Changes that were not accepted are refused unless `any_outcome`.
         """
         done = await desk.call_to_the_end(lambda verbs: verbs.apply(delegation_id, any_outcome=any_outcome))
-        return ApplyResult(delegation_id=done.id, repo=done.repo, outcome=done.outcome, files=list(done.files)[:200])
+        return ApplyResult(
+            delegation_id=done.id, repo=done.repo, outcome=done.outcome, files=list(done.files)[:200], undo=done.undo
+        )
 
     return apply_delegation
 
@@ -246,25 +250,42 @@ def _rerun(desk: Desk) -> Any:
     @expected
     async def rerun_delegation(
         ctx: Ctx,
-        delegation_id: Id,
+        delegation_id: Id | None = None,
         from_step: Annotated[
             RerunFrom,
             Field(description="'start': a new delegation. 'verify': judge the stored patch again, no model call."),
         ] = "start",
+        continue_from: Annotated[
+            str | None,
+            Field(description="Instead: go on with that one's change and talk."),
+        ] = None,
+        prompt_add: Annotated[str | None, Field(description="What to say next; none: why it was refuted.")] = None,
         model: Annotated[str | None, Field(description="Another model; only from the start.")] = None,
         wait_seconds: WaitSeconds = None,
     ) -> Delegation:
-        """Do a delegation again, as a new one with this one as its parent, or only its verify step."""
+        """Do a delegation again, as a new one with this one as its parent, or only its verify step.
+
+        After `refuted`, `continue_from` is cheaper: the worker goes on where it stopped.
+        """
         key = key_of(ctx, "rerun_delegation")
-        started = await desk.call_to_the_end(
-            lambda verbs: verbs.rerun(delegation_id, start_at=from_step, model=model, key=key)
-        )
-        return await _waited(desk, started.id, waiting_seconds(wait_seconds, ctx), ctx)
+
+        def again(verbs: Service) -> Started:
+            if continue_from is None:
+                if delegation_id is None or prompt_add is not None:
+                    raise UsageError("give delegation_id to do it again, or continue_from (and prompt_add) to go on")
+                return verbs.rerun(delegation_id, start_at=from_step, model=model, key=key)
+            if delegation_id is not None or from_step != "start":
+                raise UsageError("continue_from stands alone: leave out delegation_id and from_step")
+            return verbs.go_on(continue_from, added=prompt_add, model=model, key=key)
+
+        started = await desk.call_to_the_end(again)
+        return await waited(desk, started.id, waiting_seconds(wait_seconds, ctx), ctx)
 
     return rerun_delegation
 
 
-async def _waited(desk: Desk, delegation_id: str, seconds: float, ctx: Ctx) -> Delegation:
+async def waited(desk: Desk, delegation_id: str, seconds: float, ctx: Ctx) -> Delegation:
+    """How it stands after waiting for its end, for so long at most."""
     notes = await desk.wait([delegation_id], seconds, ctx)
     view = await desk.call(lambda verbs: view_of(verbs.summary(delegation_id), verbs.settings.home))
     return view.model_copy(update={"warnings": [*view.warnings, *notes]})

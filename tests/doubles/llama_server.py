@@ -1,6 +1,6 @@
 """A real llama.cpp server with a 135M model, both from registry packages, on loopback.
 
-usage: python llama_server.py PACKAGES PORT        PACKAGES is where `make programs` put them
+usage: python llama_server.py PACKAGES PORT [KEY]        PACKAGES is where `make programs` put them
 """
 
 import signal
@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 
-def main(packages: Path, port: int) -> None:
+def main(packages: Path, port: int, *keys: str) -> None:
     sys.path.insert(0, str(packages))
     import xllamacpp
 
@@ -23,6 +23,8 @@ def main(packages: Path, port: int) -> None:
     parameters.use_jinja = True
     parameters.n_gpu_layers = 0
     parameters.warmup = False
+    parameters.api_keys = list(keys)
+    parameters.sampling.temp = 0.0  # the same question has the same answer
     server = xllamacpp.Server(parameters)  # serves as long as it is referred to
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
@@ -32,4 +34,4 @@ def main(packages: Path, port: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -161,6 +161,10 @@ class PrefectDouble:
         self.queues[body["name"]] = body
         return 201, body
 
+    def _changed_queue(self, body: Any, name: str) -> tuple[int, Any]:
+        self.queues[name].update(body)
+        return 200, self.queues[name]
+
 
 _ROUTES: tuple[tuple[str, Callable[..., tuple[int, Any]]], ...] = (
     (r"GET /admin/version", PrefectDouble._version),
@@ -174,4 +178,5 @@ _ROUTES: tuple[tuple[str, Callable[..., tuple[int, Any]]], ...] = (
     (r"POST /v2/concurrency_limits/", PrefectDouble._new_limit),
     (r"GET /work_pools/delegations/queues/(.+)", PrefectDouble._queue),
     (r"POST /work_pools/delegations/queues", PrefectDouble._new_queue),
+    (r"PATCH /work_pools/delegations/queues/(.+)", PrefectDouble._changed_queue),
 )

@@ -20,7 +20,7 @@ from delegation.home import Home
 from delegation.ids import new_id
 from delegation.outcome import outcome_of
 from delegation.process import child_environment, make_private_folders, run, shell
-from delegation.receipt import Outcome, StopReason
+from delegation.receipt import Outcome, StopReason, Verification
 from delegation.request import Limits
 from delegation.scripted.endpoint import Call, Turn
 from delegation.verdict import verify
@@ -67,10 +67,12 @@ def repository(folder: Path) -> Path:
     return folder
 
 
-def delegated(model: ChatClient, place: Path, *, max_turns: int = 10) -> tuple[Course, AgentResult]:
-    """Have the model do the repair in a worktree below `place`, collect the patch and judge it."""
-    repo, home = repository(place / "repo"), Home(place / "home", place / "home" / "config")
-    (place / "record").mkdir()
+def delegated(
+    model: ChatClient, place: Path, *, repo: Path | None = None, task: str = TASK, check: str | None = None
+) -> tuple[Course, AgentResult]:
+    """Have the model do the task in a worktree below `place`, collect the patch and judge it by `check`."""
+    repo, home = repo or repository(place / "repo"), Home(place / "home", place / "home" / "config")
+    (place / "record").mkdir(parents=True)
     worktree = trees.create(
         delegation_id=new_id("dg"),
         repo=repo,
@@ -85,9 +87,9 @@ def delegated(model: ChatClient, place: Path, *, max_turns: int = 10) -> tuple[C
     result = run_agent(
         model=model,
         agent=find_agent(None, repo, place / "no agents"),
-        task=TASK,
+        task=task,
         toolbox=_toolbox(worktree, place),
-        limits=Limits(max_turns=max_turns, timeout_seconds=120, max_tokens=2000),
+        limits=Limits(max_turns=10, timeout_seconds=120, max_tokens=2000),
         trajectory=Trajectory(place / "record" / "trajectory.jsonl"),
         expects="change",
         cancelled=threading.Event(),
@@ -96,7 +98,7 @@ def delegated(model: ChatClient, place: Path, *, max_turns: int = 10) -> tuple[C
         today=date(2026, 1, 2),
     )
     patch = patches.collect(worktree, out=place / "record" / "patch.diff", message="Repair add")
-    return _course(result, patch, worktree, place, home), result
+    return _course(result, patch, worktree, place, home, check), result
 
 
 def _toolbox(worktree: Worktree, place: Path) -> Toolbox:
@@ -105,33 +107,18 @@ def _toolbox(worktree: Worktree, place: Path) -> Toolbox:
     extra = {**trees.agent_git_environment(worktree), "PYTHONDONTWRITEBYTECODE": "1"}
     env = child_environment(home=private, temp=temp, extra=extra)
     root = Path(worktree.root)
-    return Toolbox(
-        root, lambda command, seconds: run(shell(command), cwd=root, env=env, timeout_seconds=seconds)
-    )
+    return Toolbox(root, lambda command, seconds: run(shell(command), cwd=root, env=env, timeout_seconds=seconds))
 
 
-def _course(result: AgentResult, patch: Patch | None, worktree: Worktree, place: Path, home: Home) -> Course:
-    verification = verify(
-        repo=Path(worktree.repo),
-        base_commit=worktree.base_commit,
-        patch_file=Path(patch.path) if patch else None,
-        command=CHECK,
-        setup=None,
-        wants=(),
-        accept="pass",
-        place=place / "verify",
-        baselines=home.root / "baselines",
-        record_dir=place / "record",
-        confinement="auto",
-        network=False,
-        timeout_seconds=60,
-    )
+def _course(
+    result: AgentResult, patch: Patch | None, worktree: Worktree, place: Path, home: Home, check: str | None
+) -> Course:
     outcome = outcome_of(
         expects="change",
         failed=result.failure is not None,
         cancelled=False,
         has_patch=patch is not None,
-        verification=verification,
+        verification=_verification(patch, worktree, place, home, check) if check else None,
     )
     return Course(
         outcome=outcome,
@@ -142,4 +129,22 @@ def _course(result: AgentResult, patch: Patch | None, worktree: Worktree, place:
         malformed_calls=result.malformed_calls,
         last_bash_exit=result.last_bash_exit,
         patch=Path(patch.path).read_text(encoding="utf-8") if patch else None,
+    )
+
+
+def _verification(patch: Patch | None, worktree: Worktree, place: Path, home: Home, check: str) -> Verification:
+    return verify(
+        repo=Path(worktree.repo),
+        base_commit=worktree.base_commit,
+        patch_file=Path(patch.path) if patch else None,
+        command=check,
+        setup=None,
+        wants=(),
+        accept="pass",
+        place=place / "verify",
+        baselines=home.root / "baselines",
+        record_dir=place / "record",
+        confinement="auto",
+        network=False,
+        timeout_seconds=120,
     )

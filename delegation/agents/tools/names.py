@@ -21,7 +21,7 @@ class Asked:
 
     def parts(self, path: str) -> list[str]:
         """The components below the root. Raises ToolProblem for what cannot name a place there."""
-        _refuse_foreign(path, self.root)
+        refuse_foreign(path, self.root)
         if path.startswith("/") or Path(path).is_absolute():
             inside = self.inside(path)
             if inside is None:
@@ -57,7 +57,8 @@ def outside(path: str, root: Path) -> ToolProblem:
     )
 
 
-def _refuse_foreign(path: str, root: Path) -> None:
+def refuse_foreign(path: str, root: Path, *, may_leave: bool = False) -> None:
+    """Raises ToolProblem for what is no path of this system, or begins at a place outside of every tree."""
     if not path.strip():
         raise ToolProblem("the path is empty: give a path relative to the working folder")
     if "\0" in path:
@@ -66,5 +67,7 @@ def _refuse_foreign(path: str, root: Path) -> None:
         path.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ToolProblem(f"the path {path!r} is not valid text: refused") from error
+    if may_leave:
+        return
     if _SCHEME.match(path) or (_DRIVE.match(path) and os.name != "nt") or path == "~" or path.startswith("~/"):
         raise outside(path, root)

@@ -38,7 +38,7 @@ class ResolvedTree:
 
     def write(self, path: str, data: bytes) -> Written:
         place = self._resolve(path)
-        refuse_git(place.relative_to(self.root).as_posix(), path)
+        refuse_git(self._name_in_tree(place), path)
         aside = place.with_name(f".{place.name[:200]}.{os.getpid()}.part")
         try:
             found = place.stat() if place.exists() else None
@@ -83,4 +83,7 @@ class ResolvedTree:
         return place
 
     def _name(self, place: Path) -> str:
-        return self._asked.shown(place.relative_to(self.root).as_posix())
+        return self._asked.shown(self._name_in_tree(place))
+
+    def _name_in_tree(self, place: Path) -> str:
+        return place.relative_to(self.root).as_posix()

@@ -33,8 +33,9 @@ _ARGUMENTS: dict[str, tuple[type[Value], str]] = {
 class Toolbox:
     """Runs tool calls. `shell` runs commands inside whatever walls the caller chose; none means no run_bash.
 
-    `root` is the working tree, `workdir` the folder below it where relative paths begin. Whatever a model asks for,
-    `call` answers; it raises only `WorkFailed` of a kind the model cannot cure (confinement, storage).
+    `root` is the working tree, `workdir` the folder below it where relative paths begin; `may_leave` lets the file
+    tools out of it, but never below `hidden`. Whatever a model asks for, `call` answers; it raises only `WorkFailed`
+    of a kind the model cannot cure (confinement, storage).
     """
 
     root: Path
@@ -42,10 +43,12 @@ class Toolbox:
     workdir: str = "."
     bash_timeout_seconds: float = CLOUD_TIMEOUT_SECONDS
     allowed: Sequence[str] | None = None
+    may_leave: bool = False
+    hidden: Sequence[Path] = ()
     tree: Tree = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tree", tree_at(self.root, self.workdir))
+        object.__setattr__(self, "tree", tree_at(self.root, self.workdir, may_leave=self.may_leave, hidden=self.hidden))
 
     @property
     def names(self) -> tuple[str, ...]:

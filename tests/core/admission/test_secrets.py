@@ -9,7 +9,7 @@ import pytest
 
 from delegation.errors import StackError, WorkFailed
 from delegation.home import Home
-from delegation.secrets import forget_others, keep, value_of
+from delegation.secrets import forget, forget_others, forget_stale, keep, value_of
 
 
 @pytest.fixture
@@ -106,3 +106,29 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StackError, match="cannot write the state directory"):
         keep(Home(root=tmp_path / "file" / "h", config_file=tmp_path / "c"), "a")
+
+
+def test_a_value_of_one_delegation_goes_alone_and_shared_ones_stay(home: Home):
+    shared, own, other = keep(home, "v"), keep(home, "v", owner="dg-1"), keep(home, "v", owner="dg-2")
+    assert len({shared, own, other}) == 3
+    assert keep(home, "v", owner="dg-1") == own
+    assert (forget(home, own), forget(home, own), forget(home, shared), forget(home, None)) == (
+        True,
+        False,
+        False,
+        False,
+    )
+    assert (value_of(home, shared), value_of(home, other)) == ("v", "v")
+    with pytest.raises(WorkFailed, match="submit again"):
+        value_of(home, own)
+
+
+def test_old_values_of_single_delegations_go_unless_one_still_refers_to_them(home: Home):
+    kept, old, shared = keep(home, "a", owner="dg-1"), keep(home, "b", owner="dg-2"), keep(home, "c")
+    assert forget_stale(home, [kept]) == 0
+    for path in home.secrets.iterdir():
+        os.utime(path, (0, 0))
+    assert forget_stale(home, [kept]) == 1
+    assert [value_of(home, reference) for reference in (kept, shared)] == ["a", "c"]
+    with pytest.raises(WorkFailed, match="submit again"):
+        value_of(home, old)

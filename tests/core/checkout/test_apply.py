@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from delegation.checkout import apply as applying
+from delegation.checkout import exchange as exchanging
 from delegation.checkout.apply import Applied, apply_in, apply_patch
 from delegation.checkout.worktree import fresh_checkout
 from delegation.errors import ConflictError, UsageError, WorkFailed
@@ -218,14 +218,14 @@ def test_an_error_half_way_puts_everything_back(repo, patch_of, monkeypatch):
 
     patch = patch_of(change)
     before = repo.footprint()
-    whole = applying._exchange
+    whole = exchanging._exchange
 
-    def breaks_at_the_end(top, change, new, old):
+    def breaks_at_the_end(top, change, folder):
         if change.path == b"z.py":
             raise OSError(28, "No space left on device")
-        whole(top, change, new, old)
+        whole(top, change, folder)
 
-    monkeypatch.setattr(applying, "_exchange", breaks_at_the_end)
+    monkeypatch.setattr(exchanging, "_exchange", breaks_at_the_end)
     with pytest.raises(OSError, match="No space"):
         apply(repo, patch)
     assert repo.footprint() == before

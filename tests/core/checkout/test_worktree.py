@@ -231,7 +231,7 @@ def test_lfs_files_stay_pointers_where_git_lfs_is_missing(repo, trees, user_conf
     assert (Path(worktree.root) / "x.bin").read_text() == pointer
     os.utime(Path(worktree.root) / "x.bin", (1, 1))
     assert trees.collect(worktree) is None
-    assert any("lfs" in warning for warning in worktree.warnings)
+    assert any("1 LFS file(s) are only pointers" in warning for warning in worktree.warnings)
 
 
 def with_submodule(repo, make_repo):

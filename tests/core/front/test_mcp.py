@@ -27,6 +27,10 @@ TOOLS = {
     "rerun_delegation",
     "list_local_agents",
     "local_backend_status",
+    "delegate_batch",
+    "delegate_to_provider",
+    "delegate_task",
+    "delegate_agentic_task",
 }
 READ_ONLY = {
     "poll_delegations",
@@ -349,6 +353,7 @@ async def test_applying_changes_the_working_tree_or_says_why_not(front: Front, m
 
     assert refused.is_error
     assert "is refuted, so its patch is not applied" in text_of(refused)
+    assert applied.pop("undo").startswith("git -C ")
     assert applied == {"delegation_id": good, "repo": str(front.repo), "outcome": "verified", "files": ["calc.py"]}
     assert "2 * x" in (front.repo / "calc.py").read_text(encoding="utf-8")
 

@@ -13,7 +13,7 @@ RUN = NewRun(
     name="dg-1 title",
     parameters={"request": {"id": "dg-1"}},
     tags=["dg-1"],
-    work_queue="local--now",
+    work_queue="local-now",
     idempotency_key="dg-1",
 )
 

@@ -17,12 +17,15 @@ def test_a_card_becomes_a_row_a_record_and_a_flow_run(stacked: Front):
 
     run = stacked.prefect.runs[started.flow_run_id]
     request = stacked.records.request(started.id)
-    assert run["name"] == f"Fix the median · {started.id}"
+    assert run["name"] == f"Fix the median · {started.id[-4:]}"
     assert run["parameters"] == {"request": request.model_dump(mode="json")}
     assert set(run["tags"]) == {started.id, "repo:repo", "model:local-scripted", "bucket:local-"}
-    assert (run["work_queue_name"], run["idempotency_key"]) == ("local--now", started.id)
+    assert (run["work_queue_name"], run["idempotency_key"]) == ("local-now", started.id)
     assert (started.number, started.is_new) == (1, True)
-    assert started.ui_url == f"{stacked.prefect.api_url.removesuffix('/api')}/runs/flow-run/{started.flow_run_id}"
+    assert (
+        started.ui_url
+        == f"{stacked.prefect.api_url.removesuffix('/api')}/open.html?page=/runs/flow-run/{started.flow_run_id}"
+    )
     assert stacked.records.entry(started.id).flow_run_id == started.flow_run_id
 
 
@@ -32,7 +35,7 @@ def test_the_buckets_limit_and_queue_exist_before_the_run(stacked: Front):
     asked = [f"{method} {path}" for method, path in stacked.prefect.requests]
     created = next(number for number, path in enumerate(asked) if path.endswith("/create_flow_run"))
     assert stacked.prefect.limits["bucket:local-"]["limit"] == 2
-    assert stacked.prefect.queues == {"local--night": {"name": "local--night", "concurrency_limit": 6}}
+    assert stacked.prefect.queues == {"local-night": {"name": "local-night", "concurrency_limit": 6}}
     assert asked.index("POST /v2/concurrency_limits/") < created
     assert asked.index("POST /work_pools/delegations/queues") < created
 

@@ -1,10 +1,12 @@
 """A repository, a change to it, and one call that judges the change."""
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,8 @@ def write(root: Path, files: Mapping[str, str | bytes | None]) -> None:
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        if content[:2] in ("#!", b"#!"):
+            path.chmod(0o755)
 
 
 @dataclass
@@ -36,7 +40,7 @@ class Bench:
     """A repository under test and the folders of a verification."""
 
     root: Path
-    calls: int = 0
+    numbers: Iterator[int] = field(default_factory=count)
     options: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -58,19 +62,19 @@ class Bench:
 
     def patch(self, changes: Mapping[str, str | bytes | None]) -> Path:
         """The changes as a patch file, made in a clone so that the repository stays as it is."""
-        clone = self.root / "author"
-        subprocess.run(["rm", "-rf", str(clone)], check=True)
+        number = next(self.numbers)
+        clone, file = self.root / f"author{number}", self.root / f"change{number}.diff"
         git("clone", "-q", str(self.repo), str(clone), cwd=self.root)
         write(clone, changes)
         git("add", "-A", "-f", cwd=clone)
-        file = self.root / "change.diff"
         file.write_bytes(git("diff", "--cached", "--binary", "--no-color", cwd=clone))
+        shutil.rmtree(clone)
         return file
 
     def verify(
         self, changes: Mapping[str, str | bytes | None] | None, command: str = PYTEST, **options: object
     ) -> Verification:
-        self.calls += 1
+        number = next(self.numbers)
         arguments: dict[str, object] = {
             "repo": self.repo,
             "base_commit": git("rev-parse", "HEAD", cwd=self.repo).decode().strip(),
@@ -79,7 +83,7 @@ class Bench:
             "setup": None,
             "wants": (),
             "accept": "pass",
-            "place": self.root / f"v{self.calls}",
+            "place": self.root / f"v{number}",
             "baselines": self.root / "home" / "baselines",
             "record_dir": self.record,
             "confinement": "auto",
@@ -87,6 +91,10 @@ class Bench:
             "timeout_seconds": 60.0,
         }
         return verify(**(arguments | self.options | options))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", 'slow: the longer half of a long file; `-m "not slow"` leaves it out')
 
 
 @pytest.fixture
@@ -98,3 +106,20 @@ def bench(tmp_path: Path) -> Bench:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """One repository for many judgements of a module, so that its base is run once."""
     return Bench(tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture(scope="module")
+def new_bench() -> type[Bench]:
+    """For modules that need several repositories."""
+    return Bench
+
+
+@pytest.fixture(scope="module")
+def rust_home() -> Iterator[None]:
+    """A rustup proxy looks for its toolchains in the home, which is another one here."""
+    cargo = shutil.which("cargo")
+    toolchains = Path(cargo).parents[2] / ".rustup" if cargo else Path("/none")
+    with pytest.MonkeyPatch.context() as patched:
+        if toolchains.is_dir():
+            patched.setenv("RUSTUP_HOME", str(toolchains))
+        yield

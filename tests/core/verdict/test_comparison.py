@@ -3,7 +3,19 @@
 import pytest
 
 from delegation.receipt import CommandRun, TestStatus
-from delegation.verdict.comparison import CANNOT_IMPORT, Comparison, Observed, compare, matches, needs_rerun, only
+from delegation.verdict.comparison import (
+    BY_WANTS_ALONE,
+    CANNOT_IMPORT,
+    Comparison,
+    Observed,
+    compare,
+    confirmed,
+    differing,
+    matches,
+    needs_rerun,
+    only,
+    overlaid,
+)
 
 Tests = dict[str, TestStatus]
 
@@ -199,3 +211,48 @@ def test_only_the_named_tests_count_when_a_run_is_narrowed():
     assert only(mixed, lambda name: name == "new").verdict == "failed"
     assert only(mixed, lambda name: False).verdict == "none"
     assert only(ran(BOTH, code=2), lambda name: True).verdict == "failed"
+
+
+EMPTY = silent("no tests ran")
+
+
+def test_a_base_without_tests_is_judged_by_the_wanted_tests_alone():
+    answer = judged(EMPTY, ran(BOTH), wants=("b",))
+    assert (answer.verdict, answer.reason) == ("passed", BY_WANTS_ALONE)
+    assert judged(EMPTY, ran(BOTH), wants=("b",), accept="no_worse").verdict == "passed"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "wants", "verdict"),
+    [
+        ((ran(B_FAILS), ran(B_FAILS)), ("a",), "failed"),
+        ((ran(B_FAILS), ran(B_FAILS)), ("b",), "failed"),
+        ((ran(BOTH),), ("c",), "failed"),
+        ((ran(B_FAILS), ran(BOTH)), ("b",), "none"),
+        ((ran(),), ("b",), "none"),
+        ((silent("no tests ran"),), ("b",), "none"),
+        ((ran(BOTH),), (), "none"),
+    ],
+)
+def test_a_base_without_tests_lets_nothing_else_pass(candidate, wants: tuple[str, ...], verdict: str):
+    assert judged(EMPTY, *candidate, wants=wants).verdict == verdict
+
+
+@pytest.mark.parametrize("why", ["timeout: no end after 5 s", "killed by signal 9 (SIGKILL)", "missing tool: x"])
+def test_wanted_tests_do_not_stand_in_for_a_base_that_could_not_run(why: str):
+    assert judged(silent(why), ran(BOTH), wants=("b",)).verdict == "none"
+
+
+def test_a_second_look_at_some_tests_is_laid_over_the_first_run():
+    again = overlaid(ran({"a": "passed", "b": "failed"}), ran({"b": "passed"}))
+    assert (again.verdict, again.tests, again.reason) == ("passed", BOTH, None)
+    assert overlaid(ran(B_FAILS), ran({"b": "failed"})).verdict == "failed"
+    assert overlaid(ran({"a": "failed", "b": "failed"}), ran({"b": "passed"})).verdict == "failed"
+    assert overlaid(ran(B_FAILS), ran({"b": "passed"}, code=1)).verdict == "failed"
+
+
+def test_only_what_the_base_did_not_always_fail_is_looked_at_again():
+    assert differing(Observed(ran(B_FAILS)), ran({"a": "failed", "b": "failed"})) == {"a"}
+    assert differing(None, ran(B_FAILS)) == {"b"}
+    assert confirmed(frozenset({"a"}), ran({"a": "failed"}))
+    assert not confirmed(frozenset({"a", "b"}), ran({"a": "failed", "b": "passed"}))

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from delegation.verdict.edits import Change, Edits, changes_of, edits_of, scripts_of
+from delegation.verdict.edits import Change, Edits, changes_of, edits_of
+from delegation.verdict.scripts import called_files
 from delegation.verdict.tables import restored
 
 
@@ -80,9 +81,37 @@ def test_files_known_to_judge_are_withheld_whatever_their_name():
     assert sorted_out(change("pkg/check_a.py"), judges=frozenset({"pkg/check_a.py"})).names == ("pkg/check_a.py",)
 
 
-def test_the_files_a_command_names_are_found():
-    named = scripts_of("python check.py && sh ./ci/run.sh; pytest tests/test_a.py::test_x", "sub")
-    assert named == {"sub/check.py", "sub/ci/run.sh", "sub/tests/test_a.py"}
+def written(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_the_files_a_command_runs_are_found(tmp_path: Path):
+    names = ("sub/check.py", "sub/ci/run.sh", "sub/tests/test_a.py", "sub/all.py", "sub/want.txt", "sub/data.txt")
+    written(tmp_path, dict.fromkeys(names, ""))
+    command = "python check.py && sh ./ci/run.sh; pytest -q tests/test_a.py::test_x; X=1 python all.py data.txt"
+    command += " | diff - want.txt"
+    called = called_files(command, tmp_path, "sub")
+    assert called.judging == {"sub/check.py", "sub/ci/run.sh", "sub/tests/test_a.py"}
+    assert called.unclear == {"sub/all.py", "sub/want.txt"}
+
+
+def test_what_make_compiles_is_not_what_judges(tmp_path: Path):
+    makefile = "all: app\n\napp: main.c\n\tcc -o app main.c\n\ntest: app\n\tsh check.sh\n\nother:\n\tsh other.sh\n"
+    written(tmp_path, {"Makefile": makefile, "main.c": "", "check.sh": "", "other.sh": ""})
+    called = called_files("make test", tmp_path, ".")
+    assert (called.judging, called.unclear) == ({"check.sh"}, set())
+
+
+def test_what_npm_starts_is_not_what_judges(tmp_path: Path):
+    scripts = (
+        '{"scripts": {"start": "node index.js", "test": "npm run unit", "unit": "node spec.js", "pretest": "sh a.sh"}}'
+    )
+    written(tmp_path, {"package.json": scripts, "index.js": "", "spec.js": "", "a.sh": ""})
+    called = called_files("npm t", tmp_path, ".")
+    assert (called.judging, called.unclear) == ({"spec.js"}, {"a.sh"})
 
 
 def test_a_new_test_file_is_left_out_of_the_reduced_patch_on_demand():
@@ -182,3 +211,52 @@ def test_a_section_of_setup_cfg_goes_back():
 
 def test_a_deleted_file_comes_back():
     assert restored("pyproject.toml", TOML, None) == TOML
+
+
+def test_lines_of_an_environment_file_that_steer_go_back_and_the_rest_stays():
+    text = restored(".env", "PYTHONPATH=src\nA=1\n", "A=2\nexport PYTEST_PLUGINS=evil\nNODE_OPTIONS=-r ./e\n")
+    assert text == "A=2\nPYTHONPATH=src\n"
+    assert restored(".env.test", "A=1\n", "A=2\n") == "A=2\n"
+
+
+def test_a_plugin_declared_in_the_project_goes_back():
+    base = '[project]\nname = "x"\n'
+    text = restored("pyproject.toml", base, f'{base}[project.entry-points.pytest11]\nevil = "evil"\n')
+    assert text == base
+
+
+RUST = "pub fn f() {{}}\n\n#[cfg(test)]\nmod tests {{\n    {}\n}}\n"
+
+
+def test_unit_tests_in_a_rust_source_go_back_and_the_code_stays():
+    text = restored("lib.rs", RUST.format("old"), RUST.format("new").replace("fn f", "fn g"))
+    assert text == RUST.format("old").replace("fn f", "fn g")
+    assert restored("lib.rs", "fn a() {}\n", RUST.format("new")) == RUST.format("new")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".venv/lib/python3.11/site-packages/m.py",
+        "node_modules/jest/index.js",
+        "evil.egg-info/entry_points.txt",
+        "bin/python3",
+        "tools/pytest",
+        ".python-version",
+        "uv.toml",
+    ],
+)
+def test_what_is_installed_and_what_chooses_the_interpreter_is_withheld(path: str):
+    assert sorted_out(change(path, "added")).names == (path,)
+
+
+def test_source_with_unit_tests_is_kept_and_named_as_steering_in_part():
+    edits = sorted_out(change("src/lib.rs"), change("tests/it.rs"), judges=frozenset({"tests/it.rs"}))
+    assert (edits.partial, edits.names) == (("src/lib.rs",), ("tests/it.rs",))
+
+
+def test_files_whose_part_is_unclear_are_withheld_and_told_apart():
+    edits = edits_of([change("app.sh"), change("tests/test_a.py")], judges=frozenset(), unclear=frozenset({"app.sh"}))
+    assert edits.names == ("app.sh", "tests/test_a.py")
+    assert [item.path for item in edits.unclear] == ["app.sh"]
+    assert [item.path for item in edits.old_tests] == ["tests/test_a.py"]

@@ -1,5 +1,6 @@
 """Recognising runners, and reading the names of tests from what they leave."""
 
+import json
 import shlex
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from delegation.verdict.console import cargo_results, go_results, jest_results, unittest_results
 from delegation.verdict.junit import node_results, pytest_results
-from delegation.verdict.runners import instrument, named_tests, runners_of
+from delegation.verdict.runners import instrument, named_tests, narrowed, runners_of
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,7 @@ from delegation.verdict.runners import instrument, named_tests, runners_of
         ("node --test", {"node"}),
         ("node --import tsx --test src/", {"node"}),
         ("npx jest", {"jest"}),
+        ("node node_modules/jest/bin/jest.js", {"jest"}),
         ("go test ./...", {"go"}),
         ("cargo test --workspace", {"cargo"}),
         ("ruff check pytest_plugin", set()),
@@ -67,16 +69,59 @@ def test_jest_is_asked_for_a_report(tmp_path: Path):
         assert instrument(command, folder=tmp_path, reports=tmp_path).command.startswith(expected)
 
 
-def test_several_pytest_runs_in_one_command_give_no_ids(tmp_path: Path):
-    (tmp_path / "pytest.xml").write_text(
-        '<testsuites><testsuite><testcase classname="t" name="a"/></testsuite></testsuites>'
+CASE = '<testsuites><testsuite><testcase classname="t" name="{}">{}</testcase></testsuite></testsuites>'
+
+
+def test_several_pytest_runs_in_one_command_have_a_report_each(tmp_path: Path):
+    command = "pip install pytest && python -m pytest a && pytest b; pytest a"
+    several = instrument(command, folder=tmp_path, reports=tmp_path)
+    assert several.command == (
+        f"pip install pytest && python -m pytest --junitxml={tmp_path}/pytest-0.xml a "
+        f"&& pytest --junitxml={tmp_path}/pytest-1.xml b; pytest --junitxml={tmp_path}/pytest-2.xml a"
     )
-    once = instrument("pytest a", folder=tmp_path, reports=tmp_path)
-    twice = instrument("pytest a && pytest b", folder=tmp_path, reports=tmp_path)
-    assert named_tests(once, folder=tmp_path, output="") == {"t::a": "passed"}
-    assert named_tests(twice, folder=tmp_path, output="") is None
+    (tmp_path / "pytest-0.xml").write_text(CASE.format("a", "<failure/>"))
+    (tmp_path / "pytest-1.xml").write_text(CASE.format("b", ""))
+    (tmp_path / "pytest-2.xml").write_text(CASE.format("a", ""))
+    output = "1 failed in 0.01s\n1 passed in 0.01s\n1 passed in 0.01s\n"
+    assert named_tests(several, folder=tmp_path, output=output) == {"t::a": "failed", "t::b": "passed"}
+
+
+def test_several_pytest_runs_behind_make_give_no_ids(tmp_path: Path):
+    (tmp_path / "pytest.xml").write_text(CASE.format("a", ""))
+    once = instrument("make test", folder=tmp_path, reports=tmp_path)
+    assert named_tests(once, folder=tmp_path, output="1 passed in 0.01s\n") == {"t::a": "passed"}
     behind_make = "1 passed in 0.01s\n=== 1 failed, 2 passed in 1.20s ===\n"
     assert named_tests(once, folder=tmp_path, output=behind_make) is None
+
+
+def test_some_tests_alone_are_chosen_as_the_runner_can(tmp_path: Path):
+    names = frozenset({"tests.test_m.T.test_a", "tests.test_m.T.test_b"})
+    some = narrowed(instrument("python -m unittest && echo ok", folder=tmp_path, reports=tmp_path), names)
+    assert some is not None
+    assert some.command == ("python -m unittest -k tests.test_m.T.test_a -k tests.test_m.T.test_b -v && echo ok")
+    some = narrowed(instrument("pytest -q", folder=tmp_path, reports=tmp_path), frozenset({"test_a.py::test_a[x y]"}))
+    assert some is not None
+    assert some.env["PYTEST_ADDOPTS"].endswith(" --last-failed")
+    memory = tmp_path / "pytest_cache" / "v" / "cache" / "lastfailed"
+    assert json.loads(memory.read_text()) == {"test_a.py::test_a[x y]": True}
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("node --test", {"one"}),
+        ("make test", {"tests.test_m.T.test_a"}),
+        ("pytest -q", {"test_a.py"}),
+        ("pytest -q", set()),
+        ("pytest -q --lf", {"test_a.py::test_a"}),
+        ("pytest -q -p no:cacheprovider", {"test_a.py::test_a"}),
+        ("pytest a && pytest b", {"test_a.py::test_a"}),
+        ("python -m unittest a && python -m unittest b", {"a.T.test_a"}),
+        ("python -m unittest", {"a.T.test_a (x='$(id)')"}),
+    ],
+)
+def test_where_the_runner_cannot_choose_the_whole_is_run_again(tmp_path: Path, command: str, names: set[str]):
+    assert narrowed(instrument(command, folder=tmp_path, reports=tmp_path), frozenset(names)) is None
 
 
 def test_pytest_ids_are_those_pytest_prints(tmp_path: Path):

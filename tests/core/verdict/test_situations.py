@@ -103,7 +103,7 @@ def test_a_test_that_fails_every_second_run_is_flaky_and_not_blamed(bench):
     bench.commit(RIGHT | counter_test(bench.root / "counter", "n % 2"))
     answer = bench.verify({"new.py": "x = 1\n"}, UNITTEST, confinement="off")
     assert (answer.verdict, answer.flaky, answer.newly_failing, answer.flags) == ("passed", (WAVERS,), (), ("flaky",))
-    assert (bench.root / "counter").read_text() == "4"  # base, candidate, candidate again, base again
+    assert (bench.root / "counter").read_text() == "5"  # base, candidate, candidate again, base again, canaries
     assert bench.record.joinpath("candidate.log").read_text().count("[verify]") == 2
 
 
@@ -203,7 +203,7 @@ def test_the_repository_and_its_folders_stay_as_they_were(bench):
     answer = bench.verify({"new.py": "x = 1\n"}, f"{UNITTEST}; echo polluted > m.py; touch {bench.repo}/planted")
     assert sorted(path for path in bench.repo.rglob("*") if ".git" not in path.parts) == before
     assert (bench.repo / "m.py").read_text() == RIGHT["m.py"]
-    assert not (bench.root / "v1").exists()
+    assert list(bench.root.glob("v*")) == []
     assert list(Path(tempfile.gettempdir()).glob("dv-*")) == []
     assert answer.environment["confinement"] is not None
 
@@ -287,7 +287,7 @@ def test_a_patch_that_does_not_apply_is_a_failure_not_a_verdict(bench):
     with pytest.raises(WorkFailed) as caught:
         bench.verify(None, "true", patch_file=file)
     assert caught.value.kind == "checkout"
-    assert not (bench.root / "v1").exists()
+    assert list(bench.root.glob("v*")) == []
 
 
 def test_logs_are_bounded_and_keep_both_ends(bench):
@@ -347,10 +347,7 @@ def test_node_tests_are_compared_by_name(bench):
 
 
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
-def test_cargo_tests_are_compared_by_name(bench, monkeypatch):
-    toolchains = Path(str(shutil.which("cargo"))).parents[2] / ".rustup"
-    if toolchains.is_dir():
-        monkeypatch.setenv("RUSTUP_HOME", str(toolchains))
+def test_cargo_tests_are_compared_by_name(bench, rust_home):
     test = "#[cfg(test)]\nmod tests {{\n    #[test]\n    fn one() {{ assert_eq!(super::f(), 1) }}\n}}\n"
     source = "pub fn f() -> i32 {{ {} }}\n" + test
     manifest = '[package]\nname = "cr"\nversion = "0.1.0"\nedition = "2021"\n'

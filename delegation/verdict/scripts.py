@@ -1,0 +1,156 @@
+"""What a command runs beside the runner itself: recipes of make, package scripts, and files of the checkout."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+_SCRIPT_BYTES = 256 * 1024
+_INTERPRETERS = re.compile(r"(?:ba|da|z)?sh|python[\d.]*|pypy[\d.]*|node|deno|bun|ruby|perl|php|source|\.")
+_COMPARERS = frozenset({"diff", "cmp", "comm"})
+_RUNNERS = frozenset({"pytest", "py.test", "unittest", "jest", "vitest", "mocha", "tsx", "ts-node", "tox", "nox"})
+_WRAPPERS = frozenset(
+    {"env", "exec", "time", "nice", "timeout", "uv", "poetry", "run", "npx", "coverage", "sudo", "xargs"}
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*")
+_RULE = re.compile(r"^([^\s#:=][^:=#]*?)\s*::?(?![:=])\s*([^#]*)")
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_JUDGING_NAME = re.compile(
+    r"(?:^|[/_.\-])(?:tests?|testing|checks?|check\w*|verif\w*|specs?|ci|lint\w*|validat\w*|selftest|expected|golden)(?=$|[/_.\-])",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Called:
+    """Files that a command runs or compares with: those whose name says that they judge, and the others."""
+
+    judging: frozenset[str]
+    unclear: frozenset[str]
+
+
+def called_files(command: str, checkout: Path, workdir: str) -> Called:
+    """The files of a checkout that `command` runs, itself or through make and package scripts."""
+    folder = checkout / workdir
+    texts = [command, *(text for text in _reached(command, folder))]
+    names = {PurePosixPath(workdir, name).as_posix() for text in texts for name in _run_by(text)}
+    there = {name for name in names if len(name) < 1000 and (checkout / name).is_file()}
+    judging = {name for name in there if _JUDGING_NAME.search(name)}
+    return Called(frozenset(judging), frozenset(there - judging))
+
+
+def called_texts(command: str, folder: Path) -> Iterator[str]:
+    """The text of all that the command may call: makefiles, package scripts, script files."""
+    words = _words(command)
+    if {"make", "gmake"} & set(words):
+        yield from (_text(folder / name) for name in _MAKEFILES)
+    if {"npm", "pnpm", "yarn"} & set(words):
+        yield "\n".join(_package_scripts(folder).values())
+    yield from (_text(folder / word) for word in words if word and _is_inside(word))
+
+
+def _reached(command: str, folder: Path) -> Iterator[str]:
+    """Recipes and package scripts that the command comes by."""
+    words = _words(command)
+    if {"make", "gmake"} & set(words):
+        makefile = next((text for name in _MAKEFILES if (text := _text(folder / name))), "")
+        yield "\n".join(_recipes(makefile, words))
+    if {"npm", "pnpm", "yarn"} & set(words):
+        yield "\n".join(_scripts_reached(_package_scripts(folder), words))
+
+
+def _recipes(makefile: str, words: list[str]) -> list[str]:
+    """The recipe lines of the targets among `words` (the first target where there is none) and what they need."""
+    rules: dict[str, tuple[list[str], list[str]]] = {}
+    current: list[list[str]] = []
+    for line in makefile.splitlines():
+        if line.startswith("\t"):
+            for recipe in current:
+                recipe.append(line.strip().lstrip("@-+"))
+        elif match := _RULE.match(line):
+            targets = [rules.setdefault(name, ([], [])) for name in match[1].split()]
+            for needed, _ in targets:
+                needed.extend(match[2].split())
+            current = [recipe for _, recipe in targets]
+    names = [name for name in rules if not name.startswith(".")]
+    wanted = [word for word in words if word in rules] or names[:1]
+    return [
+        line
+        for name in _closure(wanted, {name: needed for name, (needed, _) in rules.items()})
+        for line in rules[name][1]
+    ]
+
+
+def _scripts_reached(scripts: dict[str, str], words: list[str]) -> list[str]:
+    wanted = [name for name in scripts if name in words or (name == "test" and {"t", "tst"} & set(words))]
+    calls = {name: [word for word in _words(text) if word in scripts] for name, text in scripts.items()}
+    around = {name: [f"pre{name}", f"post{name}"] for name in scripts}
+    links = {name: [link for link in (*calls[name], *around[name]) if link in scripts] for name in scripts}
+    return [scripts[name] for name in _closure(wanted, links)]
+
+
+def _closure(wanted: list[str], links: dict[str, list[str]]) -> list[str]:
+    found: list[str] = []
+    todo = list(wanted)
+    while todo:
+        name = todo.pop()
+        if name in links and name not in found:
+            found.append(name)
+            todo.extend(links[name])
+    return found
+
+
+def _run_by(text: str) -> Iterator[str]:
+    """Files that the steps of a shell text run: `./check.sh`, `python check.py`, `pytest tests/test_a.py::test_x`."""
+    for step in re.split(r"&&|\|\||[;|&()\n]", text):
+        yield from (PurePosixPath(name).as_posix() for name in _run_by_step(step) if _is_inside(name))
+
+
+def _run_by_step(step: str) -> Iterator[str]:
+    try:
+        words = shlex.split(step, comments=True)
+    except ValueError:
+        words = step.split()
+    while words and (_ASSIGNMENT.fullmatch(words[0]) or words[0] in _WRAPPERS or words[0].startswith("-")):
+        words = words[1:]
+    if not words:
+        return
+    program, arguments = words[0], words[1:]
+    name = PurePosixPath(program).name
+    if arguments[:1] == ["-m"]:
+        name, arguments = (arguments[1] if len(arguments) > 1 else ""), arguments[2:]
+    if name in _RUNNERS or name in _COMPARERS or "--test" in arguments:
+        yield from (word.split("::")[0] for word in arguments if not word.startswith("-"))
+    elif _INTERPRETERS.fullmatch(name):
+        if "-c" in arguments:
+            yield from _run_by(arguments[arguments.index("-c") + 1] if arguments[-1] != "-c" else "")
+        yield from [word for word in arguments if not word.startswith("-")][:1]
+    elif "/" in program or "." in program:
+        yield program
+
+
+def _package_scripts(folder: Path) -> dict[str, str]:
+    try:
+        scripts = json.loads(_text(folder / "package.json") or "{}").get("scripts", {})
+        return {str(name): str(script) for name, script in scripts.items()}
+    except (ValueError, AttributeError):
+        return {}
+
+
+def _words(command: str) -> list[str]:
+    return re.split(r"[\s;&|()\"']+", command)
+
+
+def _is_inside(word: str) -> bool:
+    return bool(word) and not word.startswith(("/", "-", "~")) and ".." not in word
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.is_file() and path.stat().st_size <= _SCRIPT_BYTES:
+            return path.read_text(encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        pass
+    return ""

@@ -1,0 +1,55 @@
+"""An agent on an endpoint that the caller names for one delegation."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from mcp_entry.cards import checked_card
+from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
+from mcp_entry.tools.delegations import WaitSeconds, waited
+from mcp_entry.views import Delegation
+
+GROUP = "delegations"
+
+
+def tools(desk: Desk) -> Iterable[Tool]:
+    """The one tool, serving at this desk."""
+    yield Tool("delegate_to_provider", "Delegate to an endpoint of your own", _provider(desk), read_only=False)
+
+
+def _provider(desk: Desk) -> Any:
+    @expected
+    async def delegate_to_provider(
+        ctx: Ctx,
+        provider_url: Annotated[
+            str, Field(description="http(s) address; its last part (messages, chat/completions) says the format.")
+        ],
+        api_key: Annotated[str, Field(description="Kept only for this delegation; '' where none is needed.")],
+        model: Annotated[str, Field(description="As the provider calls it.")],
+        task: Annotated[str, Field(description="Complete in itself.")],
+        agent_name: Annotated[str | None, Field(description="A Markdown agent; none: the built-in coder.")] = None,
+        workdir: Annotated[str | None, Field(description="Repository or folder; none: this project.")] = None,
+        verify: Annotated[str | None, Field(description="Shell command that judges the change.")] = None,
+        max_turns: Annotated[int | None, Field(ge=1, le=150)] = None,
+        max_tokens: Annotated[int | None, Field(ge=1, description="Output tokens per reply.")] = None,
+        timeout_seconds: Annotated[int | None, Field(ge=1, description="For the agent, from its start.")] = None,
+        wait_seconds: WaitSeconds = None,
+    ) -> Delegation:
+        """Hand a piece of work to an agent on any OpenAI- or Anthropic-compatible endpoint, named in this call.
+
+        Never fails over to another model. The key is removed when the delegation is over.
+        """
+        verbs = await desk.call(lambda verbs: verbs)
+        fields = {
+            "task": task, "repo": verbs.workdir(workdir), "agent": agent_name, "model": model, "verify": verify,
+            "max_turns": max_turns, "max_tokens": max_tokens, "timeout_seconds": timeout_seconds,
+            "provider_url": provider_url, "key": key_of(ctx, "delegate_to_provider"),
+        }  # fmt: skip
+        card = checked_card(fields, "the arguments")
+        started = await desk.call_to_the_end(
+            lambda verbs: verbs.submit(card, tool="delegate_to_provider", provider_key=api_key.strip())
+        )
+        return await waited(desk, started.id, waiting_seconds(wait_seconds, ctx), ctx)
+
+    return delegate_to_provider
