@@ -3,7 +3,7 @@
 import hashlib
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from delegation.errors import StackError, WorkFailed
@@ -65,18 +65,25 @@ def forget(home: Home, reference: str | None) -> bool:
     return existed
 
 
-def forget_stale(home: Home, still_wanted: Collection[str], *, older_than_seconds: float = _STALE_SECONDS) -> int:
-    """Remove values of single delegations that are old and that none of the references names; returns how many."""
-    wanted = {match[1] for reference in still_wanted if (match := _REFERENCE.fullmatch(reference))}
-    oldest = time.time() - older_than_seconds
-    stale = [
-        path
-        for path in _files(home.secrets)
-        if path.name.startswith("own-") and path.name not in wanted and path.stat().st_mtime < oldest
-    ]
+def forget_stale(home: Home, still_wanted: Callable[[], Collection[str]]) -> int:
+    """Remove values of single delegations that are a day old and that no reference names; returns how many.
+
+    `still_wanted` is asked only where there are such values.
+    """
+    oldest = time.time() - _STALE_SECONDS
+    old = [path for path in _files(home.secrets) if path.name.startswith("own-") and _written_at(path) < oldest]
+    wanted = {match[1] for reference in (still_wanted() if old else ()) if (match := _REFERENCE.fullmatch(reference))}
+    stale = [path for path in old if path.name not in wanted]
     for path in stale:
         path.unlink(missing_ok=True)
     return len(stale)
+
+
+def _written_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
 
 
 def forget_others(home: Home, references: Collection[str]) -> int:

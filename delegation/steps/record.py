@@ -14,7 +14,7 @@ from delegation.receipt import Attempt, Cost, PatchSummary, Receipt, Timings, Ve
 from delegation.records import Entry, Progress
 from delegation.records.report import size_of
 from delegation.request import DelegationRequest
-from delegation.secrets import forget
+from delegation.secrets import forget, forget_stale
 from delegation.stack_state import live_state, run_url
 from delegation.steps.collect import collect
 from delegation.steps.place import begin_step, home, record_folder, records
@@ -82,7 +82,16 @@ def record(
     _let_go_of_worktree(request, keep=outcome not in _FINISHED)
     if request.key_is_own and outcome != "failed":  # a failed one can be retried; its key goes after a day
         forget(home(), request.endpoint.key_ref)
+    forget_stale(home(), _own_keys_in_use)
     return receipt
+
+
+def _own_keys_in_use() -> list[str]:
+    """Keys that delegations without a receipt refer to."""
+    store = records()
+    open_ids = [each for each in store.ids() if not (store.folder(each) / "receipt.json").exists()]
+    requests = [store.request(each) for each in open_ids if (store.folder(each) / "request.json").exists()]
+    return [each.endpoint.key_ref for each in requests if each.key_is_own and each.endpoint.key_ref]
 
 
 def record_cancelled(request: DelegationRequest) -> Receipt:

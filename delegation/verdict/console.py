@@ -24,6 +24,8 @@ def unittest_results(output: str) -> dict[str, TestStatus] | None:
     if not ran:
         return None
     found = dict(_unittest_cases(output))
+    if not found and sum(ran):  # failures are named without `-v` too: a red run would have ids and a green one none
+        return None
     for word, name, place in (match.groups() for match in map(_UNITTEST_HEAD.match, output.splitlines()) if match):
         found[_unittest_id(name, place)] = "error" if word == "ERROR" else "failed"
     return found if len(found) >= sum(ran) else None

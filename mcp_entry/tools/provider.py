@@ -23,7 +23,7 @@ def _provider(desk: Desk) -> Any:
     async def delegate_to_provider(
         ctx: Ctx,
         provider_url: Annotated[
-            str, Field(description="http(s) address; its last part (messages, chat/completions) says the format.")
+            str, Field(description="Its last part (messages, chat/completions) says the format.")
         ],
         api_key: Annotated[str, Field(description="Kept only for this delegation; '' where none is needed.")],
         model: Annotated[str, Field(description="As the provider calls it.")],

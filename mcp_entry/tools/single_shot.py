@@ -22,7 +22,7 @@ Model = Annotated[str | None, Field(description="Alias of a model, or a model in
 Backend = Annotated[
     str | None, Field(description="A backend of models.json; none: DELEGATE_BASE_URL, else the default model.")
 ]
-Capture = Annotated[bool, Field(description="End with [delegation_id: N]; the transcript is kept in any case.")]
+Capture = Annotated[bool, Field(description="End with [delegation_id: N].")]
 
 
 def tools(desk: Desk) -> Iterable[Tool]:

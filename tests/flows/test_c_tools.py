@@ -53,12 +53,26 @@ def test_one_completion_is_a_delegation_like_every_other(stack: Terminal):
     assert endpoint.requests[1].messages == asked.messages
 
 
-def test_an_agent_works_in_the_folder_itself_and_its_last_word_comes_back(stack: Terminal, small_repository: Path):
-    with ScriptedEndpoint(answering) as endpoint:
-        ran = stack("agentic", "Make the file", "--dir", str(small_repository), env=local_model(endpoint.base_url))
+def test_an_agent_works_in_the_folder_itself_with_the_tools_that_the_callers_settings_give(
+    stack: Terminal, small_repository: Path, tmp_path: Path
+):
+    def outside(request: Request) -> Turn:
+        turns = (
+            Turn(calls=(Call("write_file", {"path": "made.txt", "content": "made\n"}),), usage=USAGE),
+            Turn(calls=(Call("write_file", {"path": str(tmp_path / "outside.txt"), "content": "out\n"}),), usage=USAGE),
+            Turn(text="Both are made.", usage=USAGE),
+        )
+        return turns[request.turn]
+
+    settings = {"DELEGATE_RUN_BASH": "0", "DELEGATE_ALLOW_PATH_ESCAPE": "1"}
+    with ScriptedEndpoint(outside) as endpoint:
+        env = local_model(endpoint.base_url) | settings
+        ran = stack("agentic", "Make the files", "--dir", str(small_repository), env=env)
         receipt = stack("show", stack("list", "--limit", "1", "--json").json["delegations"][0]["id"], "--json").json
-    assert (ran.code, ran.stdout.splitlines()[0]) == (0, "You said: the file is made"), ran.stderr
+    assert (ran.code, ran.stdout.splitlines()[0]) == (0, "Both are made."), ran.stderr
     assert (small_repository / "made.txt").read_text() == "made\n"
+    assert (tmp_path / "outside.txt").read_text() == "out\n"
+    assert set(endpoint.requests[0].tools) == {"read_file", "write_file", "edit_file", "list_files", "search_files"}
     assert (receipt["max_turns"], receipt["outcome"], receipt["patch"]["files"]) == (20, "answered", 1)
 
 

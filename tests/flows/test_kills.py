@@ -86,7 +86,11 @@ class Killed:
             "--setup",
             self._pause("worktree"),
         )
-        env = {**local_model(endpoint.base_url), "DELEGATE_CONFINEMENT": "off", "DELEGATE_CONCURRENCY_OPENAI": "8"}
+        env = {
+            **local_model(endpoint.base_url),
+            "DELEGATE_CONFINEMENT": "off",
+            "DELEGATE_CONCURRENCY_OPENAI_SCRIPTED": "8",
+        }
         started = self.terminal(*words, "--verify", verify, "--no-wait", "--json", env=env)
         assert started.code == 0, started.stderr
         self.id = started.json["id"]
@@ -120,7 +124,7 @@ class Killed:
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     terminal = Terminal(tmp_path_factory.mktemp("kills"))
-    up = terminal("up", "--json", env={"DELEGATE_CONCURRENCY_OPENAI": "8"})
+    up = terminal("up", "--json", env={"DELEGATE_CONCURRENCY_OPENAI_SCRIPTED": "8"})
     assert up.code == 0, up.stderr
     yield terminal
     down = terminal("down", "--purge", "--json")

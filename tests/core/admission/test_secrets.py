@@ -125,10 +125,10 @@ def test_a_value_of_one_delegation_goes_alone_and_shared_ones_stay(home: Home):
 
 def test_old_values_of_single_delegations_go_unless_one_still_refers_to_them(home: Home):
     kept, old, shared = keep(home, "a", owner="dg-1"), keep(home, "b", owner="dg-2"), keep(home, "c")
-    assert forget_stale(home, [kept]) == 0
+    assert forget_stale(home, lambda: [kept]) == 0
     for path in home.secrets.iterdir():
         os.utime(path, (0, 0))
-    assert forget_stale(home, [kept]) == 1
+    assert forget_stale(home, lambda: [kept]) == 1
     assert [value_of(home, reference) for reference in (kept, shared)] == ["a", "c"]
     with pytest.raises(WorkFailed, match="submit again"):
         value_of(home, old)

@@ -158,3 +158,21 @@ def _age(front: Front, tree: Worktree) -> None:
     ledger = Ledger(front.settings.home)
     entry = ledger.entry(tree.name)
     ledger.change(tree.name, created_at=entry.created_at.replace(year=entry.created_at.year - 1))
+
+
+def test_a_run_that_was_started_over_is_restored_from_its_last_tree(front: Front, call: Call, tmp_path: Path):
+    delegation_id = front.keep()
+    request = front.records.request(delegation_id)
+    first = make_worktree(request)
+    first.ledger.release(first.name)
+    second = make_worktree(request)
+    assert second.name == f"{delegation_id}.2"
+    (Path(second.root) / "new.py").write_text("new\n")
+    patch = collect(request, second)
+    assert patch is not None
+    front.end(delegation_id, "verified", patch=Path(patch.path).read_bytes())
+    shutil.rmtree(second.place)
+    second.ledger.forget(second.name)
+    assert Path(first.root).is_dir(), "the tree of the run that was killed is still there"
+    assert call("worktrees", "restore", "1", "--to", str(tmp_path / "back")).code == 0
+    assert (tmp_path / "back/new.py").read_text() == "new\n"

@@ -203,6 +203,10 @@ def test_unittest_without_names_gives_no_ids():
     assert unittest_results("no such thing") is None
 
 
+def test_a_quiet_unittest_run_gives_no_ids_even_when_every_test_fails():
+    assert unittest_results("F\nFAIL: test_x (t.A.test_x)\nRan 1 test in 0.001s\n\nFAILED (failures=1)\n") is None
+
+
 def test_go_names_carry_their_package():
     output = """=== RUN   TestA
 --- PASS: TestA (0.00s)
