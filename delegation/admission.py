@@ -100,6 +100,14 @@ class _Place:
 def _check_words(card: Card) -> None:
     if not card.task.strip():
         raise UsageError("the task is empty: say what is to be done")
+    for name, text in (
+        ("task", card.task),
+        ("key", card.key or ""),
+        ("base", card.base),
+        ("wants", " ".join(card.wants)),
+    ):
+        if "\0" in text:
+            raise UsageError(f"{name} holds a NUL character, which no database takes: leave it out")
     if len(card.task.encode("utf-8", "replace")) > _MAX_TASK_BYTES:
         raise UsageError(
             f"the task is longer than {_MAX_TASK_BYTES // 1024**2} MiB: put the material into the repository"

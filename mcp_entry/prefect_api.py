@@ -3,6 +3,7 @@
 The `prefect` package is not imported: that alone costs 1.6 s, and every `delegate run` would pay it.
 """
 
+import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ DEPLOYMENT = "delegation/delegation"
 POOL = "delegations"
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 _UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"]
+PATIENCE_SECONDS = 30.0
 _CREATION_TRIES = 4
 _HEALTH_SECONDS = 10.0
 _BUSY = frozenset({429, 502, 503, 504})
@@ -74,7 +76,7 @@ class PrefectApi:
         *,
         auth_string: str | None = None,
         api_key: str | None = None,
-        patience_seconds: float = 30,
+        patience_seconds: float = PATIENCE_SECONDS,
         timeout_seconds: float = 15,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
@@ -224,7 +226,7 @@ class PrefectApi:
             answer = self._once(method, path, body, may_retry=time.monotonic() + delay < deadline)
             if answer is not None:
                 return answer
-            time.sleep(delay)
+            time.sleep(delay * random.uniform(0.5, 1.0))  # those who were refused together do not come back together
             delay = min(delay * 2, _LONGEST_DELAY_SECONDS)
 
     def _once(

@@ -13,11 +13,12 @@ from delegation import layout
 from delegation.errors import StackError, StackNotRunning
 from delegation.settings import Settings
 from delegation.stack_state import StackState, live_state, run_url, running_stack
-from mcp_entry.prefect_api import PrefectApi
+from mcp_entry.prefect_api import PATIENCE_SECONDS, PrefectApi
 
 Say = Callable[[str], None]
 EXIT_NOT_RUNNING = 4
 START_SECONDS = 300
+_SQLITE_PATIENCE_SECONDS = 240.0
 _STOP_SECONDS = 180
 
 
@@ -32,7 +33,14 @@ class Connection:
         return self.state.database_url
 
     def prefect(self) -> PrefectApi:
-        return PrefectApi(self.state.api_url, auth_string=self.state.auth_string, api_key=self.state.api_key)
+        """SQLite refuses writers that meet; whoever was refused comes again, so with it a crowd needs patience."""
+        patience = _SQLITE_PATIENCE_SECONDS if self.database_url.startswith("sqlite") else PATIENCE_SECONDS
+        return PrefectApi(
+            self.state.api_url,
+            auth_string=self.state.auth_string,
+            api_key=self.state.api_key,
+            patience_seconds=patience,
+        )
 
     def run_url(self, flow_run_id: str | None) -> str | None:
         """The UI's page of a flow run."""

@@ -132,16 +132,19 @@ class Location:
         return self.common_dir / "objects"
 
 
+_PLACES = ("--absolute-git-dir", "--git-common-dir")
+
+
 def locate(path: Path) -> Location | None:
     """The repository around a path, or None outside of one. Raises UsageError with git's words for one it refuses."""
     if not path.is_dir():
         return None
-    answer = ask_git("rev-parse", "--is-bare-repository", "--absolute-git-dir", "--git-common-dir", cwd=path)
+    answer = ask_git("rev-parse", "--is-bare-repository", cwd=path)
     if answer.exit_code != 0:
         if b"not a git repository (or any" in answer.stderr:
             return None
         raise UsageError(f"git refuses the repository at {str(path)!r}: {answer.message}")
-    bare, git_dir, common = os.fsdecode(answer.stdout).removesuffix("\n").split("\n")
+    bare, git_dir, common = (_asked(path, question) for question in ("--is-bare-repository", *_PLACES))
     places = Path(git_dir), (path / common).resolve()
     if bare == "true":
         return Location(places[0], *places, bare=True)
@@ -149,6 +152,11 @@ def locate(path: Path) -> Location | None:
     if top.exit_code != 0:  # inside .git itself
         return Location(places[0], *places, bare=True)
     return Location(Path(os.fsdecode(top.stdout).removesuffix("\n")), *places, bare=False)
+
+
+def _asked(path: Path, question: str) -> str:
+    """One answer of rev-parse; asked one by one, because a path may hold a newline."""
+    return os.fsdecode(git_bytes("rev-parse", question, cwd=path)).removesuffix("\n")
 
 
 def top_level(path: Path) -> Path | None:

@@ -13,6 +13,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -25,6 +26,7 @@ from delegation.records.entry import Entry, Progress
 from delegation.request import DelegationRequest
 
 _TITLE_LENGTH = 72
+_Kept = TypeVar("_Kept", Entry, Receipt, DelegationRequest)
 
 
 @dataclass(frozen=True)
@@ -80,21 +82,25 @@ class RecordStore:
         return entry
 
     def entry(self, delegation_id: str) -> Entry:
-        return Entry.model_validate_json(self._read(delegation_id, "entry.json"))
+        return self._read(Entry, delegation_id, "entry.json")
 
     def request(self, delegation_id: str) -> DelegationRequest:
-        return DelegationRequest.model_validate_json(self._read(delegation_id, "request.json"))
+        return self._read(DelegationRequest, delegation_id, "request.json")
 
     def status(self, delegation_id: str) -> Progress | None:
-        text = text_or_none(self.folder(delegation_id) / "status.json")
-        return Progress.model_validate_json(text) if text else None
+        """Where it stands; None where nothing readable is known, since this is never worth an error."""
+        try:
+            text = text_or_none(self.folder(delegation_id) / "status.json")
+            return Progress.model_validate_json(text) if text else None
+        except (ValidationError, UnicodeDecodeError, OSError):
+            return None
 
     def write_status(self, delegation_id: str, progress: Progress) -> None:
         publish(self.folder(delegation_id) / "status.json", progress.model_dump_json())
 
     def receipt(self, delegation_id: str) -> Receipt | None:
-        text = text_or_none(self.folder(delegation_id) / "receipt.json")
-        return Receipt.model_validate_json(text) if text else None
+        path = self.folder(delegation_id) / "receipt.json"
+        return _parsed(Receipt, path) if path.exists() else None
 
     def write_receipt(self, receipt: Receipt) -> Path:
         """Publish the receipt; one that is there already is kept beside it under the next number."""
@@ -136,7 +142,7 @@ class RecordStore:
                 progress=self.status(delegation_id),
                 receipt=self.receipt(delegation_id),
             )
-        except (NotFoundError, ValidationError, UnicodeDecodeError, OSError) as error:
+        except UsageError as error:
             problem = str(error).splitlines()[0]
             return Summary(id=delegation_id, entry=None, progress=None, receipt=None, problem=problem)
 
@@ -147,14 +153,25 @@ class RecordStore:
     def _number(self, delegation_id: str) -> int | None:
         try:
             return self.entry(delegation_id).number
-        except (NotFoundError, ValidationError, UnicodeDecodeError, OSError):
+        except UsageError:
             return None
 
-    def _read(self, delegation_id: str, name: str) -> str:
-        text = text_or_none(self.folder(delegation_id) / name)
-        if text is None:
+    def _read(self, kind: type[_Kept], delegation_id: str, name: str) -> _Kept:
+        path = self.folder(delegation_id) / name
+        if not path.exists():
             raise NotFoundError(f"no {name} of delegation {delegation_id!r} in {str(self._home.delegations)!r}")
-        return text
+        return _parsed(kind, path)
+
+
+def _parsed(kind: type[_Kept], path: Path) -> _Kept:
+    """Raises UsageError naming the file: the other files of the record are still good."""
+    try:
+        return kind.model_validate_json(path.read_text(encoding="utf-8"))
+    except (ValidationError, UnicodeDecodeError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(
+            f"{str(path)!r} is damaged ({reason}): the other files of that folder can be read by hand"
+        ) from error
 
 
 def title_of(task: str) -> str:

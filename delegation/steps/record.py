@@ -187,7 +187,11 @@ def _warnings(request: DelegationRequest, patch: Patch | None, work: Work | None
 
 
 def _timings(entry: Entry, work: Work | None, verification: Verification | None, now: datetime) -> Timings:
-    runs = [run.seconds for run in (verification.base, verification.candidate) if run] if verification else []
+    runs = (
+        [run.seconds for run in (verification.base, verification.candidate) if run and not run.cached]
+        if verification
+        else []
+    )
     return Timings(
         queued_seconds=(work.started_at - entry.created_at).total_seconds() if work else None,
         agent_seconds=work.seconds if work else None,

@@ -32,6 +32,8 @@ def make_worktree(request: DelegationRequest) -> Worktree:
         place=_free_place(home().worktrees / request.id),
         home=home(),
     )
+    known = record_folder(request.id) / "worktree.json"
+    publish(known, worktree.model_dump_json(indent=1))  # from here on the receipt can name the tree
     if request.card.setup is not None:
         worktree = _set_up(request, worktree, request.card.setup)
     earlier = record_folder(request.id) / "patch.diff"
@@ -40,7 +42,7 @@ def make_worktree(request: DelegationRequest) -> Worktree:
             apply_in(Path(worktree.root), earlier)
         else:
             take_over_change(request, worktree)
-    publish(record_folder(request.id) / "worktree.json", worktree.model_dump_json(indent=1))
+    publish(known, worktree.model_dump_json(indent=1))
     return worktree
 
 

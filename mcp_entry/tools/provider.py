@@ -22,9 +22,7 @@ def _provider(desk: Desk) -> Any:
     @expected
     async def delegate_to_provider(
         ctx: Ctx,
-        provider_url: Annotated[
-            str, Field(description="Its last part (messages, chat/completions) says the format.")
-        ],
+        provider_url: Annotated[str, Field(description="Its last part (messages, chat/completions) says the format.")],
         api_key: Annotated[str, Field(description="Kept only for this delegation; '' where none is needed.")],
         model: Annotated[str, Field(description="As the provider calls it.")],
         task: Annotated[str, Field(description="Complete in itself.")],

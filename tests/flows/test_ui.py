@@ -5,10 +5,11 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pytest
@@ -20,6 +21,7 @@ from delegation.stack_state import StackState, running_stack
 from tests.flows.conftest import ROOT, Terminal, local_model
 from tests.flows.test_delegation import editing
 
+T = TypeVar("T")
 BROWSER = os.environ.get("CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
@@ -38,11 +40,35 @@ class Prefect:
         body = of_run if what == "logs" else {"flow_runs": {"id": {"any_": [flow_run_id]}}}
         return self._client.post(f"{what}/filter", json={**body, **more}).raise_for_status().json()
 
-    def run(self, flow_run_id: str) -> dict[str, Any]:
+    def ended(self, flow_run_id: str) -> dict[str, Any]:
+        """The flow run once it has its final state: the receipt is on disk a little earlier."""
+        final = ("COMPLETED", "FAILED", "CANCELLED", "CRASHED")
+        return waited_for(lambda: found if (found := self._run(flow_run_id))["state"]["type"] in final else None)
+
+    def log(self, flow_run_id: str) -> list[str]:
+        """Its lines, once the last one has come."""
+
+        def whole() -> list[str] | None:
+            lines = [found["message"] for found in self.find("logs", flow_run_id, sort="TIMESTAMP_ASC", limit=200)]
+            state = self._run(flow_run_id)["state"]["name"]
+            return lines if any(line.startswith(f"Finished in state {state}(") for line in lines[-3:]) else None
+
+        self.ended(flow_run_id)
+        return waited_for(whole)
+
+    def _run(self, flow_run_id: str) -> dict[str, Any]:
         return self._client.get(f"flow_runs/{flow_run_id}").raise_for_status().json()
 
     def close(self) -> None:
         self._client.close()
+
+
+def waited_for(answer: Callable[[], T | None], seconds: float = 60) -> T:
+    end = time.monotonic() + seconds
+    while (found := answer()) is None:
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.1)
+    return found
 
 
 @pytest.fixture
@@ -67,6 +93,7 @@ def test_a_verified_run_is_a_chain_with_its_artifacts_and_a_full_bar(
     script = editing("adding.py", "a - b", "a + b")
     receipt = delegated(stack, small_repository, script, "--verify", "python -m pytest -q")
     run_id, name = receipt["flow_run_id"], receipt["id"]
+    run = prefect.ended(run_id)
 
     steps = prefect.find("task_runs", run_id, sort="EXPECTED_START_TIME_ASC")
     before = {step["name"]: _before(step, steps) for step in steps}
@@ -80,7 +107,6 @@ def test_a_verified_run_is_a_chain_with_its_artifacts_and_a_full_bar(
     assert artifacts[f"{name}-patch"]["description"] == "Patch: 1 file, +1 -1"
     assert artifacts[None]["data"] == 100.0
 
-    run = prefect.run(run_id)
     assert (run["state"]["type"], run["state"]["name"]) == ("COMPLETED", "Verified")
     assert run["name"] == f"Fix it · {name[-4:]}"
     assert set(run["tags"]) >= {name, "outcome:verified", f"repo:{small_repository.name}"}
@@ -96,12 +122,12 @@ def _before(step: dict[str, Any], steps: list[dict[str, Any]]) -> list[str]:
 def test_a_green_run_that_was_not_accepted_says_so(stack: Terminal, prefect: Prefect, small_repository: Path):
     script = editing("adding.py", "a - b", "a * b")
     receipt = delegated(stack, small_repository, script, "--verify", "python -m pytest -q")
-    state = prefect.run(receipt["flow_run_id"])["state"]
+    state = prefect.ended(receipt["flow_run_id"])["state"]
     assert (state["type"], state["name"]) == ("COMPLETED", "Refuted")
     assert state["message"].startswith("NOT accepted: with the patch, 1 test fails")
 
     nothing = delegated(stack, small_repository, lambda _: Turn(text="Nothing to do."))
-    state = prefect.run(nothing["flow_run_id"])["state"]
+    state = prefect.ended(nothing["flow_run_id"])["state"]
     assert (state["type"], state["name"]) == ("COMPLETED", "No change")
     assert state["message"].startswith("Nothing done")
 
@@ -112,11 +138,11 @@ def test_an_expected_failure_is_told_without_a_traceback(stack: Terminal, prefec
     assert receipt["failure_kind"] == "unreachable"
     run_id = receipt["flow_run_id"]
 
-    lines = [found["message"] for found in prefect.find("logs", run_id, sort="TIMESTAMP_ASC", limit=200)]
+    lines = prefect.log(run_id)
     output = (stack.home / "stack" / "logs" / "runs" / f"{run_id}.log").read_text(encoding="utf-8")
     assert "Traceback" not in "\n".join([*lines, output])
     assert len([line for line in lines if "127.0.0.1:9 does not accept" in line]) == 2  # the agent's end, the run's end
-    assert prefect.run(run_id)["state"]["type"] == "FAILED"
+    assert prefect.ended(run_id)["state"]["type"] == "FAILED"
 
 
 def test_only_expected_failures_lose_their_traceback():

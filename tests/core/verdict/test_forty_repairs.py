@@ -204,6 +204,22 @@ WRONG_REPAIRS = [
 
 EDITED_TESTS = [
     Row(
+        "one red test of its class deleted",
+        "red",
+        {"m.py": HALF, "tests/test_z.py": CASE + TEST_ADD},
+        "failed",
+        "a red test was taken away",
+        flag="tests_edited",
+    ),
+    Row(
+        "a repair and all tests deleted",
+        "red",
+        {"m.py": RIGHT, "tests/test_a.py": None, "tests/test_z.py": None},
+        "failed",
+        "the tests disappeared",
+        flag="tests_edited",
+    ),
+    Row(
         "an assertion made weaker",
         "red",
         {"tests/test_z.py": Z.replace("m.add(1, 2)", "3").replace("m.double(2)", "4")},
@@ -298,6 +314,45 @@ EDITED_TESTS = [
 ]
 
 PLANTED = [
+    Row(
+        "a conftest below the tests",
+        "red",
+        {"tests/conftest.py": HOOK},
+        "failed",
+        "not of the base",
+        PYTEST,
+        "tests_edited",
+        slow=True,
+    ),
+    Row(
+        "a module of the standard library",
+        "red",
+        {"shlex.py": FORGED_XML},
+        "failed",
+        "not of the base",
+        PYTEST,
+        "tests_edited",
+        slow=True,
+    ),
+    Row(
+        "options in setup.cfg",
+        "red",
+        {"setup.cfg": f"[tool:pytest]\naddopts = {DESELECT}\n"},
+        "failed",
+        "not of the base",
+        PYTEST,
+        "tests_edited",
+        slow=True,
+    ),
+    Row(
+        "an edited script behind make",
+        "app",
+        {"check.sh": "#!/bin/sh\nexit 0\n"},
+        "failed",
+        "the script judges",
+        "make test",
+        "tests_edited",
+    ),
     Row(
         "a conftest that turns reports green",
         "red",
@@ -463,6 +518,13 @@ PLANTED = [
 
 FORGERS = [
     Row(
+        "source that skips its tests",
+        "red",
+        {"m.py": "import unittest\n\n\ndef add(*rest):\n    raise unittest.SkipTest\n\n\none = double = add\n"},
+        "none",
+        "a skipped test is no verdict",
+    ),
+    Row(
         "source that writes the report",
         "red",
         {"m.py": FORGED_XML},
@@ -599,6 +661,22 @@ FORGERS = [
 ]
 
 HONEST = [
+    Row(
+        "a repair beside a test that is skipped",
+        "red",
+        {"m.py": RIGHT, "tests/test_z.py": Z.replace("class T", "@unittest.skip('later')\nclass T")},
+        "passed",
+        "the base's form is green",
+        flag="tests_edited",
+    ),
+    Row(
+        "a repair beside a test file deleted",
+        "red",
+        {"m.py": RIGHT, "tests/test_z.py": None},
+        "passed",
+        "the base's form is green",
+        flag="tests_edited",
+    ),
     Row("a repair", "red", {"m.py": RIGHT}, "passed", "all green"),
     Row("a repair under pytest", "red", {"m.py": RIGHT}, "passed", "all green", PYTEST),
     Row(

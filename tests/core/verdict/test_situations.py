@@ -131,6 +131,13 @@ def test_a_command_that_hangs_is_a_timeout_and_leaves_no_process(bench):
     assert [p for p in psutil.process_iter(["cmdline"]) if "mark-4471" in (p.info["cmdline"] or [])] == []
 
 
+@pytest.fixture(scope="module")
+def plain(shared):
+    """One file and nothing to test."""
+    shared.commit({"m.py": "x = 1\n"})
+    return shared
+
+
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
@@ -145,9 +152,8 @@ def test_a_command_that_hangs_is_a_timeout_and_leaves_no_process(bench):
         ("printf 'test:\\n\\tno-such-runner\\n' > Makefile; make test", "missing tool: "),
     ],
 )
-def test_a_command_that_cannot_judge_says_why(bench, command: str, reason: str):
-    bench.commit({"m.py": "x = 1\n"})
-    answer = bench.verify(None, command)
+def test_a_command_that_cannot_judge_says_why(plain, command: str, reason: str):
+    answer = plain.verify(None, command)
     assert (answer.base.verdict, answer.verdict) == ("none", "none")
     assert str(answer.base.reason).startswith(reason)
     assert answer.base.exit_code is not None
@@ -227,17 +233,15 @@ def test_two_verifications_at_once_do_not_meet(bench):
     assert answers == ["passed", "passed"]
 
 
-def test_setup_runs_in_both_checkouts_before_the_command(bench):
-    bench.commit({"m.py": "x = 1\n"})
-    answer = bench.verify({"m.py": "x = 2\n"}, "cat made", setup="cat m.py > made")
+def test_setup_runs_in_both_checkouts_before_the_command(plain):
+    answer = plain.verify({"m.py": "x = 2\n"}, "cat made", setup="cat m.py > made")
     assert (answer.verdict, answer.base.output_tail, answer.candidate.output_tail) == ("passed", "x = 1\n", "x = 2\n")
     assert answer.environment["setup_exit"] == "0"
 
 
 @pytest.mark.parametrize(("setup", "side"), [("exit 3", "base"), ("grep -q 1 m.py", "candidate")])
-def test_a_setup_that_fails_is_no_verdict(bench, setup: str, side: str):
-    bench.commit({"m.py": "x = 1\n"})
-    answer = bench.verify({"m.py": "x = 2\n"}, "true", setup=setup)
+def test_a_setup_that_fails_is_no_verdict(plain, setup: str, side: str):
+    answer = plain.verify({"m.py": "x = 2\n"}, "true", setup=setup)
     assert answer.verdict == "none"
     assert str(answer.reason).startswith(f"the {side} gave no verdict: setup failed: exit code")
     assert answer.environment["setup_exit"] != "0"
@@ -290,11 +294,10 @@ def test_a_patch_that_does_not_apply_is_a_failure_not_a_verdict(bench):
     assert list(bench.root.glob("v*")) == []
 
 
-def test_logs_are_bounded_and_keep_both_ends(bench):
-    bench.commit({"m.py": "x = 1\n"})
+def test_logs_are_bounded_and_keep_both_ends(plain):
     noise = f"{sys.executable} -c \"[print('y' * 99) for _ in range(30000)]\""
-    bench.verify({"m.py": "x = 2\n"}, f"echo first; {noise}; echo last")
-    log = (bench.record / "candidate.log").read_text()
+    plain.verify({"m.py": "x = 2\n"}, f"echo first; {noise}; echo last")
+    log = (plain.record / "candidate.log").read_text()
     assert len(log) < 1_100_000
     assert "first" in log
     assert log.rstrip().endswith("last")
