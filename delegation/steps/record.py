@@ -18,6 +18,7 @@ from delegation.secrets import forget, forget_stale
 from delegation.stack_state import live_state, run_url
 from delegation.steps.collect import collect
 from delegation.steps.place import begin_step, home, record_folder, records
+from delegation.steps.unfinished import work_from_log
 from delegation.work import Work
 
 _FINISHED = ("verified", "refuted", "unverified", "no_change", "answered")
@@ -33,7 +34,8 @@ def record(
 ) -> Receipt:
     """Publish the receipt of a delegation, whatever became of it."""
     begin_step(request.id, "record")
-    entry, work = records().entry(request.id), work_of(request.id)
+    entry = records().entry(request.id)
+    work = work_of(request.id) or work_from_log(request, "cancelled" if cancelled else "failed")
     now = datetime.now(UTC)
     outcome = outcome_of(
         expects=request.card.expects,

@@ -82,6 +82,11 @@ def measured(repo: Path, work: Path, rounds: int) -> list[Step]:
             for step, (seconds, cpu) in zip(steps, [*times, _sum(times)], strict=True):
                 (step.ours if is_ours else step.bare).append(seconds)
                 (step.ours_cpu if is_ours else step.bare_cpu).append(cpu)
+        print(
+            f"round {number + 1} of {rounds}",
+            *(f"{each.name} {each.ours[-1]:.1f}/{each.bare[-1]:.1f}" for each in steps),
+            file=sys.stderr,
+        )
     return steps
 
 

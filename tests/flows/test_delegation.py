@@ -233,6 +233,7 @@ def test_cancelling_in_a_tool_call_leaves_no_process_and_keeps_the_work(stack: T
     assert cancelled.code == 0, cancelled.stderr
     assert receipt["outcome"] == "cancelled"
     assert receipt["patch"]["files"] == 2
+    assert (receipt["turns"], receipt["usage"]["requests"], receipt["stop_reason"]) == (2, 2, "cancelled")
     assert "partial" in receipt["flags"]
     assert not is_running("sleep 987")
 
