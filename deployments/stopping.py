@@ -41,7 +41,7 @@ def _remove_runtime(places: Places) -> list[str]:
 
 def _purge(places: Places) -> list[str]:
     removed = purge(places, Kept(places))
-    for path in (places.prefect_home, places.stack / "shared.db", places.kept):
+    for path in (places.prefect_home, places.ui, places.stack / "shared.db", places.kept):
         if path.is_dir():
             shutil.rmtree(path)
         elif path.exists():
