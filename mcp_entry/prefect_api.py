@@ -22,6 +22,7 @@ _UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"]
 PATIENCE_SECONDS = 30.0
 _CREATION_TRIES = 4
 _HEALTH_SECONDS = 10.0
+_ENDING_SECONDS = 15.0
 _BUSY = frozenset({429, 502, 503, 504})
 _FIRST_DELAY_SECONDS = 0.1
 _LONGEST_DELAY_SECONDS = 3.0
@@ -153,9 +154,10 @@ class PrefectApi:
     def reschedule(self, flow_run_id: str) -> FlowRun:
         """Run it again, as the UI's Retry does: steps with a stored result are not repeated.
 
-        Raises StackError when the run is gone, and when it has not ended.
+        The receipt is out a moment before the run ends, so a run that still ends is waited for. Raises StackError when
+        the run is gone, and when it has not ended.
         """
-        run = self.flow_run(flow_run_id)
+        run = self._ended_run(flow_run_id)
         if run is None:
             raise StackError(f"the Prefect server at {self.api_url} no longer has the flow run {flow_run_id!r}")
         if not run.has_ended:
@@ -164,6 +166,12 @@ class PrefectApi:
             )
         self._set_state(flow_run_id, {"type": "SCHEDULED", "name": "AwaitingRetry"}, force=True)
         return self.flow_run(flow_run_id) or run
+
+    def _ended_run(self, flow_run_id: str) -> FlowRun | None:
+        deadline = time.monotonic() + _ENDING_SECONDS
+        while (run := self.flow_run(flow_run_id)) is not None and not run.has_ended and time.monotonic() < deadline:
+            time.sleep(_FIRST_DELAY_SECONDS)
+        return run
 
     def ensure_limit(self, name: str, limit: int) -> None:
         """Create the concurrency limit where it is missing. One that is there is somebody's setting and stays."""

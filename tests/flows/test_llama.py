@@ -55,7 +55,7 @@ def test_a_small_real_model_answers(stack: Terminal, llama: str, tmp_path: Path,
     environment["DELEGATE_LOCAL_MODEL"] = "openai-smollm2" if format == "openai_chat" else "local-smollm2"
     ran = stack(
         "run", "What is the capital of France?", "--repo", str(tmp_path / "folder"), "--agent", "brief",
-        "--expects", "answer", "--max-tokens", "24", "--json", env=environment, timeout=300,
+        "--expects", "answer", "--max-tokens", "64", "--json", env=environment, timeout=300,
     )  # fmt: skip
     assert (ran.code, ran.json["outcome"]) == (0, "answered"), ran.stdout + ran.stderr
     assert "Paris" in ran.json["answer"]
