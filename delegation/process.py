@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+import psutil
+
 from delegation.confinement import Confiner, Walls
 from delegation.errors import UsageError, WorkFailed
 from delegation.processes.environment import child_environment, make_private_folders
@@ -243,13 +245,23 @@ def _end_contained(process: subprocess.Popen[bytes], tree: Tree, report: Report)
     """The first process of the namespace takes all others along; TERM first goes to those that can handle it."""
     if process.poll() is not None:
         return report.ended() or 0
-    inside = tree.below()
-    send(signal.SIGTERM, inside)
-    _waited(process, _GRACE_SECONDS)
+    told = _told_to_end(process, tree)
     send(signal.SIGKILL, tree.below())
     process.kill()
     _waited(process, _GIVE_UP_SECONDS)
-    return max(len(inside) - _OF_THE_WALLS, 0)
+    return max(told - _OF_THE_WALLS, 0)
+
+
+def _told_to_end(process: subprocess.Popen[bytes], tree: Tree) -> int:
+    """Send TERM once to each; look again and again, because one look may miss a process that is just being made."""
+    told: set[psutil.Process] = set()
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        new = [each for each in tree.below() if each not in told]
+        send(signal.SIGTERM, new)
+        told.update(new)
+        _waited(process, _LOOK_SECONDS)
+    return len(told)
 
 
 def _waited(process: subprocess.Popen[bytes], seconds: float) -> bool:

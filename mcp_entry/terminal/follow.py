@@ -1,7 +1,10 @@
 """Waiting in a terminal: progress on stderr, the end on stdout, and a Ctrl-C that loses nothing."""
 
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -61,10 +64,26 @@ def follow(
     from mcp_entry.watching import LOOK_SECONDS
 
     watch = verbs.watch(delegation_id)
-    with Progress(delegation_id) as progress:
+    with Progress(delegation_id) as progress, _interruptible() as interrupted:
         while (receipt := watch.look()) is None:
+            if interrupted.is_set():
+                raise KeyboardInterrupt
             if until is not None and clock() >= until:
                 raise StoppedWaiting
             progress.show(progress_line(watch.progress()))
             time.sleep(LOOK_SECONDS)
     return receipt
+
+
+@contextmanager
+def _interruptible() -> Generator[threading.Event]:
+    """Set by Ctrl-C. The exception that Python would raise instead is lost when it hits a finaliser of a library."""
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: interrupted.set())
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
