@@ -170,12 +170,23 @@ def _base_of(card: Card, place: _Place) -> tuple[str | None, tuple[str, ...]]:
 def _uncommitted(card: Card, place: _Place) -> tuple[str, ...]:
     if card.include_dirty or card.isolation != "worktree":
         return ()
-    status = git("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", cwd=place.top, check=False)
+    words = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all")
+    status = git(*_no_filters(place.top), *words, cwd=place.top, check=False)
     count = len([entry for entry in status.split("\0") if entry])
     if not count:
         return ()
     files = "1 uncommitted change" if count == 1 else f"{count} uncommitted changes"
     return (f"{files} of {place.top} is not part of the work: commit, or ask for include_dirty (--include-dirty)",)
+
+
+def _no_filters(top: Path) -> list[str]:
+    """Options that switch off the repository's own clean filters: `status` would run them, outside of any walls."""
+    listed = git(
+        "config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process)$", cwd=top, check=False
+    )
+    drivers = {name.rsplit(".", 1)[0] for name in listed.split("\0") if name}
+    off = [f"{driver}.{word}" for driver in sorted(drivers) for word in ("clean=", "process=", "required=false")]
+    return [part for setting in off for part in ("-c", setting)]
 
 
 def _lane_of(card: Card, place: _Place, settings: Settings) -> Lane | None:

@@ -12,9 +12,12 @@ from rich.text import Text
 
 from delegation.receipt import Receipt
 from delegation.records import Summary
+from delegation.records.report import money
+from delegation.records.wording import size_of
 from mcp_entry.standing import progress_line, state_of
 from mcp_entry.words import tokens_line, verdict_line
 
+_CLAIM_LENGTH = 300
 _COLOURS = {
     "verified": "bold green",
     "answered": "bold green",
@@ -67,14 +70,17 @@ def _facts(receipt: Receipt) -> Iterable[tuple[str, str]]:
         patch = receipt.patch
         yield (
             "change",
-            f"{patch.files} file(s), +{patch.insertions} -{patch.deletions}"
-            + (f", branch {receipt.branch}" if receipt.branch else ""),
+            size_of(patch) + (f", branch {receipt.branch}" if receipt.branch else ""),
         )
     yield from _judged(receipt)
     if receipt.flags:
         yield "flags", ", ".join(receipt.flags)
     if receipt.turns is not None:
         yield "turns", f"{receipt.turns}" + (f" of {receipt.max_turns}" if receipt.max_turns else "")
+    if receipt.claim:
+        claim = " ".join(receipt.claim.split())
+        yield "claims", claim if len(claim) <= _CLAIM_LENGTH else claim[: _CLAIM_LENGTH - 1] + "…"
+    yield "cost", money(receipt.cost)
     if receipt.confined_by:
         yield "confined", f"by {receipt.confined_by}"
     if receipt.ui_url:
@@ -112,7 +118,7 @@ def show_running(console: Console, summary: Summary) -> None:
         return
     console.print(f"[bold cyan]{state_of(summary)}[/]  {escape(progress_line(progress))}")
     console.print(Text(f"  id         {entry.id}" + (f"  (#{entry.number})" if entry.number is not None else "")))
-    console.print(Text(f"  task       {entry.title}"))
+    console.print(Text(printable(f"  task       {entry.title}")))
     console.print(Text(f"  model      {entry.model}"))
     console.print(Text(f"  repo       {entry.repo}"))
     console.print(Text(f"  delegate wait {entry.id}", style="dim"))
@@ -135,7 +141,7 @@ def show_list(console: Console, summaries: Sequence[Summary]) -> None:
             Text(state, style=_COLOURS.get(state, "cyan")),
             Text(summary.entry.model if summary.entry else ""),
             age(summary.entry.created_at) if summary.entry else "",
-            Text(summary.entry.title if summary.entry else summary.problem or ""),
+            Text(printable(summary.entry.title if summary.entry else summary.problem or "")),
         )
     console.print(table)
 

@@ -217,6 +217,17 @@ def test_uncommitted_files_are_counted_in_a_warning_with_the_remedy(settings_for
     assert admit(card_for(include_dirty=True), settings_for(), tool="run").warnings == ()
 
 
+def test_the_repositorys_own_filters_do_not_run_in_the_front_door(settings_for, card_for, repo: Path, tmp_path: Path):
+    ran = tmp_path / "ran"
+    filter_ = ["git", "config", "filter.evil.clean", f"sh -c 'echo x >> {ran}; cat'"]
+    subprocess.run(filter_, cwd=repo, check=True)
+    (repo / ".git" / "info" / "attributes").write_text("*.txt filter=evil\n")
+    (repo / "sub" / "deep" / "a.txt").write_text("changed")
+    (warning,) = admit(card_for(), settings_for(), tool="run").warnings
+    assert "1 uncommitted change" in warning
+    assert not ran.exists()
+
+
 # --- agent and model ------------------------------------------------------------------------------------------------
 
 
