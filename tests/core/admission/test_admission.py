@@ -1,5 +1,6 @@
 """A card is admitted with everything resolved, or refused with a reason and nothing left behind."""
 
+import os
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -222,9 +223,8 @@ def test_the_repositorys_own_filters_do_not_run_in_the_front_door(settings_for, 
     filter_ = ["git", "config", "filter.evil.clean", f"sh -c 'echo x >> {ran}; cat'"]
     subprocess.run(filter_, cwd=repo, check=True)
     (repo / ".git" / "info" / "attributes").write_text("*.txt filter=evil\n")
-    (repo / "sub" / "deep" / "a.txt").write_text("changed")
-    (warning,) = admit(card_for(), settings_for(), tool="run").warnings
-    assert "1 uncommitted change" in warning
+    os.utime(repo / "sub" / "deep" / "a.txt", (1, 1))  # git has to read it to know that it is the same
+    assert admit(card_for(), settings_for(), tool="run").warnings == ()
     assert not ran.exists()
 
 
