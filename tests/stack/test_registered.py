@@ -43,7 +43,7 @@ def test_deployments_are_those_that_prefect_deploy_makes(live: Any, tmp_path: Pa
         found = live.rest.call("GET", "/deployments/name/trial/compared")
         made[name] = {key: value for key, value in found.items() if key not in _CHANGES_BY_ITSELF}
     assert made["ours"] == made["theirs"]
-    assert made["ours"]["tags"] == ["delegate"]
+    assert made["ours"]["tags"] == ["kept"]
     assert made["ours"]["pull_steps"]
 
 
@@ -118,7 +118,7 @@ def _prefect_file(live: Any, folder: Path) -> Path:
     """Our own rendered file with the trial flow in place of ours."""
     text = live.program.places.rendered.read_text()
     text = text.replace("flows.delegation.delegation", "trial_flow.trial").replace(
-        "name: delegation\n", "name: compared\n"
+        "name: delegation\n", "name: compared\n    tags: [kept]\n"
     )
     file = folder / "prefect.yaml"
     file.write_text(text)
