@@ -40,8 +40,8 @@ test-core: setup  ## Only what needs no stack and no other program
 test-real: setup programs programs-real  ## Every other real program
 	$(VENV)/bin/python -m pytest -m real
 
-bench: setup  ## Ratios of one run, as a table and JSON
-	$(VENV)/bin/python -m tests.bench
+bench: setup  ## Worktree, collect and remove beside bare git, as a table of ratios
+	$(VENV)/bin/python -m tests.bench.bench_worktree
 
 programs: $(PROGRAMS)/claude-code/.ready $(PROGRAMS)/jest/.ready $(PROGRAMS)/llama/.ready $(PROGRAMS)/packages/.ready  ## The pinned programs that the tests drive
 

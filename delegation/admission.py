@@ -17,9 +17,10 @@ from delegation.models.catalogue import Catalogue
 from delegation.models.choice import entry_for
 from delegation.models.endpoints import default_output_tokens
 from delegation.models.entry import Entry
-from delegation.request import Agent, DelegationRequest, Endpoint, Limits
+from delegation.request import Agent, DelegationRequest, Endpoint, Limits, Patience
 from delegation.secrets import keep
 from delegation.settings import Settings
+from delegation.verify_choice import with_verify
 from delegation.workdirs import check_workdir
 
 _NEVER_PASSED = re.compile(r"HOME|PATH|TMPDIR|XDG_.*|DELEGATE_.*|PREFECT_.*")
@@ -48,7 +49,8 @@ def admit(
         raise UsageError(f"{id!r} is not an id of a delegation")
     _check_words(card)
     place = _place_of(card, settings)
-    base_commit, dirty = _base_of(card, place)
+    card, judged_by = _with_verify(card, place, settings)
+    base_commit = _base_of(card, place)
     lane = _lane_of(card, place, settings)
     agent = _agent_of(card, place, settings)
     models = catalogue or Catalogue(settings)
@@ -67,9 +69,16 @@ def admit(
         endpoint=_with_kept_key(entry, settings, owner=(card.key or given) if own else None),
         chain=tuple(_with_kept_key(target, settings) for target in chain),
         limits=limits,
+        patience=Patience(
+            slot_wait_seconds=settings.slot_wait_seconds,
+            grace_seconds=settings.failover_grace_seconds,
+            cooldown_seconds=settings.failover_cooldown_seconds,
+            longest_wait_seconds=settings.longest_wait_seconds,
+        ),
         confinement="auto" if place.is_ours else card.confinement or settings.confinement,
         network=_network(card, entry.endpoint, settings),
         run_bash=settings.run_bash,
+        max_processes=settings.max_processes,
         allow_path_escape=settings.allow_path_escape,
         environment_refs=_environment_refs(settings),
         key_is_own=own,
@@ -78,7 +87,7 @@ def admit(
         task_in_record=False,
         tool=tool,
         parent_id=parent_id,
-        warnings=(*settings.warnings, *entry.warnings, *wish, *bounded, *_budget(card, entry.endpoint), *dirty),
+        warnings=(*settings.warnings, *entry.warnings, *wish, *bounded, *_budget(card, entry.endpoint), *judged_by),
         created_at=datetime.now(UTC),
     )
 
@@ -115,8 +124,6 @@ def _check_words(card: Card) -> None:
     for name, command in (("verify", card.verify), ("setup", card.setup)):
         if command is not None and (not command.strip() or "\0" in command):
             raise UsageError(f"{name} is empty or holds a NUL character: give a shell command, or leave {name} out")
-    if card.wants and card.verify is None:
-        raise UsageError("wants names tests, but there is no verify command to run them: give verify")
     if card.timeout_seconds and card.timeout_seconds > _MAX_TIMEOUT_SECONDS:
         raise UsageError(f"timeout_seconds={card.timeout_seconds}: at most {_MAX_TIMEOUT_SECONDS} (seven days)")
 
@@ -130,6 +137,7 @@ def _place_of(card: Card, settings: Settings) -> _Place:
         return _Place(ours, ours, is_git=False, is_ours=True)
     check_workdir(path, settings)
     folder = _folder(path)
+    _refuse_git_directory(folder)
     try:
         top = top_level(folder)
     except WorkFailed as error:
@@ -139,6 +147,13 @@ def _place_of(card: Card, settings: Settings) -> _Place:
     top = top.resolve()
     check_workdir(top, settings)
     return _Place(top, folder if folder.is_relative_to(top) else top, is_git=True)
+
+
+def _refuse_git_directory(folder: Path) -> None:
+    """Nothing in there is anybody's work. A bare repository is a repository all the same."""
+    asked = git("rev-parse", "--is-inside-git-dir", "--is-bare-repository", cwd=folder, check=False)
+    if asked.split() == ["true", "false"]:
+        raise UsageError(f"repo {str(folder)!r} lies inside a git directory: give the repository's own folder")
 
 
 def _folder(path: Path) -> Path:
@@ -152,41 +167,24 @@ def _folder(path: Path) -> Path:
     raise UsageError(f"repo {str(path)[:500]!r} {said}: give the path of a git repository or folder")
 
 
-def _base_of(card: Card, place: _Place) -> tuple[str | None, tuple[str, ...]]:
+def _with_verify(card: Card, place: _Place, settings: Settings) -> tuple[Card, tuple[str, ...]]:
+    allowed = settings.verify == "auto" and not place.is_ours
+    return with_verify(card, place.folder, runs_detected=allowed)
+
+
+def _base_of(card: Card, place: _Place) -> str | None:
     if not place.is_git:
         if card.base != "HEAD":
             raise UsageError(
                 f"base {card.base!r}: {str(place.top)!r} is not a git repository and has no commits; leave base out"
             )
-        return None, ()
+        return None
     if not card.base or card.base.startswith("-") or "\0" in card.base:
         raise UsageError(f"base {card.base!r} is not the name of a branch, tag or commit")
     try:
-        return resolve_commit(place.top, card.base), _uncommitted(card, place)
+        return resolve_commit(place.top, card.base)
     except WorkFailed as error:
         raise UsageError(str(error)) from error
-
-
-def _uncommitted(card: Card, place: _Place) -> tuple[str, ...]:
-    if card.include_dirty or card.isolation != "worktree":
-        return ()
-    words = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all")
-    status = git(*_no_filters(place.top), *words, cwd=place.top, check=False)
-    count = len([entry for entry in status.split("\0") if entry])
-    if not count:
-        return ()
-    files = "1 uncommitted change" if count == 1 else f"{count} uncommitted changes"
-    return (f"{files} of {place.top} is not part of the work: commit, or ask for include_dirty (--include-dirty)",)
-
-
-def _no_filters(top: Path) -> list[str]:
-    """Options that switch off the repository's own clean filters: `status` would run them, outside of any walls."""
-    listed = git(
-        "config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process)$", cwd=top, check=False
-    )
-    drivers = {name.rsplit(".", 1)[0] for name in listed.split("\0") if name}
-    off = [f"{driver}.{word}" for driver in sorted(drivers) for word in ("clean=", "process=", "required=false")]
-    return [part for setting in off for part in ("-c", setting)]
 
 
 def _lane_of(card: Card, place: _Place, settings: Settings) -> Lane | None:

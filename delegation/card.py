@@ -28,7 +28,8 @@ class Card(Value):
     )
     provider_url: str | None = Field(default=None, description="Only for delegate_to_provider.")
     verify: str | None = Field(
-        default=None, description="Shell command that judges the change, for example 'pytest -q'."
+        default=None,
+        description="Shell command that judges the change, for example 'pytest -q'; 'auto' detects one.",
     )
     setup: str | None = Field(
         default=None, description="Shell command that prepares each checkout before work and before tests."

@@ -88,7 +88,10 @@ class EndpointError(WorkFailed):
     """A model endpoint refused, broke off or answered with nothing usable.
 
     `status` is the HTTP status or None (no answer, or an error inside a 200 stream).
-    `retry_after_seconds` is the server's own hint; `resets_at` the moment a spent quota comes back (UTC).
+    `retry_after_seconds` is the server's own hint for what passes by itself, from 1 s to a day. `resets_at` is the
+    moment a spent quota comes back (UTC, by this machine's clock), or None where the server does not say; a quota has
+    no other hint. `hint_source` says where it stood (`header retry-after`, `body resets_at`, `message`) and
+    `hint_said` what stood there, beyond all bounds; both are for the log of changes.
     `payload_acted_on` tells that text or tool calls of this reply were already used, so a retry would repeat work.
     """
 
@@ -100,12 +103,16 @@ class EndpointError(WorkFailed):
         status: int | None = None,
         retry_after_seconds: float | None = None,
         resets_at: datetime | None = None,
+        hint_source: str | None = None,
+        hint_said: str | None = None,
         payload_acted_on: bool = False,
     ) -> None:
         super().__init__(kind, message)
         self.status = status
         self.retry_after_seconds = retry_after_seconds
         self.resets_at = resets_at
+        self.hint_source = hint_source
+        self.hint_said = hint_said
         self.payload_acted_on = payload_acted_on
 
     def __reduce__(self):  # type: ignore[override]  # keyword-only state has to travel between processes
@@ -113,6 +120,8 @@ class EndpointError(WorkFailed):
             "status": self.status,
             "retry_after_seconds": self.retry_after_seconds,
             "resets_at": self.resets_at,
+            "hint_source": self.hint_source,
+            "hint_said": self.hint_said,
             "payload_acted_on": self.payload_acted_on,
         }
         return _rebuild_endpoint_error, (self.kind, str(self), state)

@@ -1,4 +1,4 @@
-"""Where everything of ours lies on disk. Nothing else in the code joins these paths."""
+"""The folders of one user's state. No other module spells their names."""
 
 import os
 from dataclasses import dataclass

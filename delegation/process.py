@@ -1,4 +1,4 @@
-"""The door for commands: runs one, bounds it in time, memory and disk, and leaves nothing of it behind."""
+"""The door for commands: runs one, bounds it in time, number, memory and disk, and leaves nothing of it behind."""
 
 import math
 import os
@@ -7,6 +7,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -20,6 +21,7 @@ import psutil
 
 from delegation.confinement import Confiner, Walls
 from delegation.errors import UsageError, WorkFailed
+from delegation.processes.descent import end_namespaces
 from delegation.processes.environment import child_environment, make_private_folders
 from delegation.processes.launch import Launch, Report, launch
 from delegation.processes.output import Captured, Limit, safe_text
@@ -40,6 +42,8 @@ __all__ = [
 STDOUT_LIMIT = Limit(head=6_000, tail=6_000)
 STDERR_LIMIT = Limit(head=2_000, tail=2_000)
 FILE_BYTES = 8 * 1024**3
+MOST_PROCESSES = 2048
+"""For commands that people name. Agents' shells get fewer."""
 
 _GRACE_SECONDS = 2.0
 _GIVE_UP_SECONDS = 11.0  # a process stuck in the kernel
@@ -47,17 +51,20 @@ _LOOK_SECONDS = 0.1
 _SAMPLE_SECONDS = 0.5
 _OF_THE_WALLS = 2  # the namespace's first process and the counting shell
 _FREE_BYTES_KEPT = 1024**3
+_COUNTS_CHEAPLY = sys.platform == "linux"
 _FATAL = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 24, 25, 31))
-_Ending = Literal["exited", "timed_out", "cancelled", "disk_full"]
+_AT_ONCE = None  # instead of a grace
+_Ending = Literal["exited", "timed_out", "cancelled", "disk_full", "too_many"]
 
 
 @dataclass(frozen=True)
 class Finished:
     """How one command ended.
 
-    `exit_code` is None when we ended it (`timed_out`, `cancelled`, `disk_full`). When a signal ended it, or the shell
-    around it says so, `signal` is its number and `exit_code` 128 more. `killed_processes` counts what was still alive
-    at the end: on an ordinary exit, background processes the command left.
+    `exit_code` is None when we ended it (`timed_out`, `cancelled`, `disk_full`, `too_many_processes`, which is then the
+    number that was allowed). When a signal ended it, or the shell around it says so, `signal` is its number and
+    `exit_code` 128 more. `killed_processes` counts what was still alive at the end: on an ordinary exit, background
+    processes the command left.
     """
 
     exit_code: int | None
@@ -69,6 +76,7 @@ class Finished:
     seconds: float
     killed_processes: int
     disk_full: bool = False
+    too_many_processes: int | None = None
 
     @property
     def signal_name(self) -> str | None:
@@ -96,13 +104,15 @@ def run(
     log: Path | None = None,
     cancelled: threading.Event | None = None,
     file_bytes: int = FILE_BYTES,
+    most_processes: int = MOST_PROCESSES,
 ) -> Finished:
     """Run a command to its end, its timeout, or `cancelled`; nothing it started is alive when this returns or raises.
 
     It has its own session, no terminal, and /dev/null (or `stdin`) to read. Output is drained for ever and kept within
     the limits; `log` gets the raw bytes, the first and last of them when there are too many. A background child that
     holds the pipe does not delay the return. A nearly full disk ends it (`disk_full`); no file it writes grows beyond
-    `file_bytes` (the kernel ends the writer with SIGXFSZ).
+    `file_bytes` (the kernel ends the writer with SIGXFSZ). More than `most_processes` at once end it without a grace:
+    they are counted ten times a second, because the kernel's own bound (RLIMIT_NPROC) does not bind root.
 
     Raises WorkFailed("process") when the program cannot be started at all, WorkFailed("confinement") when the walls
     cannot be put up, UsageError for a timeout that is none.
@@ -121,12 +131,14 @@ def run(
         )
         process = _start(plan, cwd, dict(env) | {MARK: _nested(mark)}, source, merge_stderr)
         tree = Tree(process.pid, mark)
+        ending: _Ending = "cancelled"  # also where an exception is thrown into the watching
         try:
             report.close_write_end()
             output.read(process)
-            ending = _watch(process, tree, plan, started + timeout_seconds, cancelled, cwd)
+            ending = _watch(process, tree, plan, _Bounds(started + timeout_seconds, cancelled, cwd, most_processes))
         finally:
-            killed = _end(process, tree, plan, report)
+            grace = _AT_ONCE if ending == "too_many" else _GRACE_SECONDS
+            killed = _end(process, tree, plan, report, _Parting(grace, most_processes))
         stdout, stderr = output.captured()
         _check_started(argv, plan, report, process.returncode, stdout, stderr)
     code, by_signal = _exit_of(process.returncode) if ending == "exited" else (None, None)
@@ -136,6 +148,7 @@ def run(
         timed_out=ending == "timed_out",
         cancelled=ending == "cancelled",
         disk_full=ending == "disk_full",
+        too_many_processes=most_processes if ending == "too_many" else None,
         stdout=stdout,
         stderr=stderr,
         seconds=time.monotonic() - started,
@@ -186,27 +199,32 @@ def _start(
         raise WorkFailed("process", f"cannot run {plan.argv[0]!r} in {str(cwd)!r}: {error}") from error
 
 
-def _watch(
-    process: subprocess.Popen[bytes],
-    tree: Tree,
-    plan: Launch,
-    deadline: float,
-    cancelled: threading.Event | None,
-    cwd: Path,
-) -> _Ending:
-    free_bytes_kept = _free_bytes_kept(cwd)
+@dataclass(frozen=True)
+class _Bounds:
+    """What ends a command that does not end by itself. `deadline` is on the monotonic clock."""
+
+    deadline: float
+    cancelled: threading.Event | None
+    cwd: Path
+    most_processes: int
+
+
+def _watch(process: subprocess.Popen[bytes], tree: Tree, plan: Launch, bounds: _Bounds) -> _Ending:
+    free_bytes_kept = _free_bytes_kept(bounds.cwd)
     next_look = 0.0
     while True:
-        if _waited(process, min(_LOOK_SECONDS, max(deadline - time.monotonic(), 0.001))):
+        if _waited(process, min(_LOOK_SECONDS, max(bounds.deadline - time.monotonic(), 0.001))):
             return "exited"
         now = time.monotonic()
-        if now >= deadline:
+        if now >= bounds.deadline:
             return "timed_out"
-        if cancelled is not None and cancelled.is_set():
+        if bounds.cancelled is not None and bounds.cancelled.is_set():
             return "cancelled"
+        if (_COUNTS_CHEAPLY or now >= next_look) and tree.has_more_than(bounds.most_processes + _OF_THE_WALLS):
+            return "too_many"
         if now >= next_look:
             next_look = now + _SAMPLE_SECONDS
-            free_bytes = _free_bytes(cwd)
+            free_bytes = _free_bytes(bounds.cwd)
             if free_bytes is not None and free_bytes < free_bytes_kept:
                 return "disk_full"
             if not plan.contained:
@@ -226,37 +244,60 @@ def _free_bytes_kept(folder: Path) -> int:
     return min(_FREE_BYTES_KEPT, shutil.disk_usage(folder).total // 20)
 
 
-def _end(process: subprocess.Popen[bytes], tree: Tree, plan: Launch, report: Report) -> int:
+@dataclass(frozen=True)
+class _Parting:
+    """How long processes may take to end themselves (None: no time at all), and how many there may be meanwhile."""
+
+    grace_seconds: float | None
+    most_processes: int
+
+
+def _end(process: subprocess.Popen[bytes], tree: Tree, plan: Launch, report: Report, parting: _Parting) -> int:
     """End what is left by the best means there is; returns how many processes that were."""
     if plan.supervised:
         if process.poll() is None:
-            process.terminate()
-            _waited(process, _GRACE_SECONDS + _GIVE_UP_SECONDS)
+            _let_supervisor_end(process, tree, parting)
         if (ended := report.ended()) is not None:
             return ended
     if plan.contained:
-        return _end_contained(process, tree, report)
-    killed = tree.end(_GRACE_SECONDS if process.poll() is None else 0.3)
+        return _end_contained(process, tree, report, parting)
+    killed = tree.end((parting.grace_seconds or 0) if process.poll() is None else 0.3)
     _waited(process, _GIVE_UP_SECONDS)
     return killed
 
 
-def _end_contained(process: subprocess.Popen[bytes], tree: Tree, report: Report) -> int:
+def _let_supervisor_end(process: subprocess.Popen[bytes], tree: Tree, parting: _Parting) -> None:
+    if parting.grace_seconds:
+        process.terminate()
+        deadline = time.monotonic() + parting.grace_seconds
+        while time.monotonic() < deadline and not tree.has_more_than(parting.most_processes):
+            if _waited(process, _LOOK_SECONDS):
+                return
+    process.send_signal(signal.SIGUSR1)
+    _waited(process, _GIVE_UP_SECONDS)
+
+
+def _end_contained(process: subprocess.Popen[bytes], tree: Tree, report: Report, parting: _Parting) -> int:
     """The first process of the namespace takes all others along; TERM first goes to those that can handle it."""
     if process.poll() is not None:
         return report.ended() or 0
-    told = _told_to_end(process, tree)
-    send(signal.SIGKILL, tree.below())
+    told = _told_to_end(process, tree, parting) if parting.grace_seconds else parting.most_processes
+    end_namespaces(process.pid)
     process.kill()
     _waited(process, _GIVE_UP_SECONDS)
     return max(told - _OF_THE_WALLS, 0)
 
 
-def _told_to_end(process: subprocess.Popen[bytes], tree: Tree) -> int:
-    """Send TERM once to each; look again and again, because one look may miss a process that is just being made."""
+def _told_to_end(process: subprocess.Popen[bytes], tree: Tree, parting: _Parting) -> int:
+    """Send TERM once to each; look again and again, because one look may miss a process that is just being made.
+
+    Ones that multiply instead get no more time.
+    """
     told: set[psutil.Process] = set()
-    deadline = time.monotonic() + _GRACE_SECONDS
+    deadline = time.monotonic() + (parting.grace_seconds or 0)
     while process.poll() is None and time.monotonic() < deadline:
+        if tree.has_more_than(parting.most_processes + _OF_THE_WALLS):
+            break
         new = [each for each in tree.below() if each not in told]
         send(signal.SIGTERM, new)
         told.update(new)

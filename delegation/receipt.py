@@ -102,10 +102,14 @@ class Attempt(Value):
     message: str | None = None
     usage: Usage = Usage()
     cost: Cost
+    files: tuple[str, ...] | None = Field(
+        default=None, description="What it had changed when another model went on; null for the last one."
+    )
 
 
 class Timings(Value):
-    """Seconds. `queued_seconds` is from creation to the agent's first request's slot."""
+    """Seconds. `queued_seconds` is from creation to the agent's beginning, and from every interruption of its work until
+    it was taken up again; `agent_seconds` is the sum of its parts."""
 
     queued_seconds: float | None = None
     agent_seconds: float | None = None
@@ -142,9 +146,16 @@ class Receipt(Value):
     turns: int | None = None
     max_turns: int | None = None
     tool_calls: int | None = None
+    malformed_calls: int | None = None
+    nudges: int | None = None
+    last_bash_exit: int | None = Field(
+        default=None, description="Exit code of the agent's last command, if it had one."
+    )
+    bash_failures: int | None = None
     stop_reason: StopReason | None = None
     usage: Usage | None = None
     cost: Cost
+    costs: tuple[Cost, ...] = Field(default=(), description="One entry for each kind that occurred.")
     attempts: tuple[Attempt, ...] = ()
     warnings: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()

@@ -70,6 +70,16 @@ class Limits(Value):
     budget_usd: float | None = None
 
 
+class Patience(Value):
+    """Seconds. How long the preferred model's pool may be full before the next is tried as well, how long each of
+    those before the one after it, how long a cooldown is sat out rather than failed over, and the longest wait."""
+
+    slot_wait_seconds: float = 0.0
+    grace_seconds: float = 10.0
+    cooldown_seconds: float = 20.0
+    longest_wait_seconds: float = 12 * 3600.0
+
+
 class DelegationRequest(Value):
     """Everything one `delegation` flow run needs."""
 
@@ -85,9 +95,11 @@ class DelegationRequest(Value):
     endpoint: Endpoint
     chain: tuple[Endpoint, ...] = Field(default=(), description="Where the work may go next, already filtered by lane.")
     limits: Limits
+    patience: Patience = Patience()
     confinement: Confinement
     network: bool
     run_bash: bool = Field(default=True, description="False takes the shell away from the agent.")
+    max_processes: int = Field(default=512, description="Processes that one command of the agent may have at once.")
     allow_path_escape: bool = Field(default=False, description="The file tools may leave the worktree.")
     environment_refs: dict[str, str] = Field(
         default_factory=dict, description="Variables that the agent's commands also get; values only by reference."

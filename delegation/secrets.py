@@ -1,9 +1,10 @@
 """Key values on disk: one file of mode 600 per value, named by its hash, so that requests carry only a reference."""
 
 import hashlib
+import os
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from delegation.errors import StackError, WorkFailed
@@ -11,21 +12,22 @@ from delegation.files import publish
 from delegation.home import Home
 
 _REFERENCE = re.compile(r"secret:((?:own-)?[0-9a-f]{32})")
+_LEFT_BY_A_CRASH = re.compile(r"\.(?:own-)?[0-9a-f]{32}\..+")  # half written, or half removed
 _OWN = "secret:own-"
-_STALE_SECONDS = 24 * 3600.0
 
 
 def keep(home: Home, value: str, *, owner: str | None = None) -> str:
     """Store a value and return `secret:<hash>`; the same value always gives the same reference.
 
-    With an owner (one delegation) the file is that one's alone, and `forget` may remove it.
+    With an owner (one delegation) the file is that one's alone, and `forget` may remove it. A value that is there
+    already counts as new again, so that no sweep takes it before the request that names it is on disk.
     Raises StackError naming the folder when it cannot be written.
     """
     name = hashlib.sha256(value.encode()).hexdigest()[:32]
     if owner is not None:
         name = "own-" + hashlib.sha256(f"{owner}\n{value}".encode()).hexdigest()[:32]
     path = home.make(home.secrets) / name
-    if _content(path) != value:
+    if not (_content(path) == value and _touched(path)):
         try:
             publish(path, value)
         except OSError as error:
@@ -65,35 +67,49 @@ def forget(home: Home, reference: str | None) -> bool:
     return existed
 
 
-def forget_stale(home: Home, still_wanted: Callable[[], Collection[str]]) -> int:
-    """Remove values of single delegations that are a day old and that no reference names; returns how many.
+def forget_unused(home: Home, wanted: Collection[str], *, unused_for_seconds: float) -> int:
+    """Remove every value that no reference of `wanted` names and that nobody kept for so long; returns how many.
 
-    `still_wanted` is asked only where there are such values.
+    Files of others are left alone. Raises OSError when one cannot be removed.
     """
-    oldest = time.time() - _STALE_SECONDS
-    old = [path for path in _files(home.secrets) if path.name.startswith("own-") and _written_at(path) < oldest]
-    wanted = {match[1] for reference in (still_wanted() if old else ()) if (match := _REFERENCE.fullmatch(reference))}
-    stale = [path for path in old if path.name not in wanted]
-    for path in stale:
-        path.unlink(missing_ok=True)
-    return len(stale)
-
-
-def _written_at(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return time.time()
-
-
-def forget_others(home: Home, references: Collection[str]) -> int:
-    """Remove every kept value that none of the references names; returns how many. Files of others are left alone."""
-    wanted = {match[1] for reference in references if (match := _REFERENCE.fullmatch(reference))}
-    stored = [path for path in _files(home.secrets) if _REFERENCE.fullmatch(f"secret:{path.name}")]
-    unused = [path for path in stored if path.name not in wanted]
+    names = {match[1] for reference in wanted if (match := _REFERENCE.fullmatch(reference))}
+    oldest = time.time() - unused_for_seconds
+    unused = [path for path in _files(home.secrets) if path.name not in names and _is_older(path, oldest)]
+    stored = [path for path in unused if _REFERENCE.fullmatch(f"secret:{path.name}")]
     for path in unused:
-        path.unlink(missing_ok=True)
-    return len(unused)
+        if _LEFT_BY_A_CRASH.fullmatch(path.name):
+            path.unlink(missing_ok=True)
+    return sum(_removed(path, oldest) for path in stored)
+
+
+def _removed(path: Path, oldest: float) -> bool:
+    """Aside first: a value that somebody kept again at this very moment is put back."""
+    aside = path.with_name(f".{path.name}.going")
+    try:
+        path.rename(aside)
+    except FileNotFoundError:
+        return False
+    if not _is_older(aside, oldest):
+        aside.rename(path)
+        return False
+    aside.unlink(missing_ok=True)
+    return True
+
+
+def _touched(path: Path) -> bool:
+    """Whether the file was there to be touched."""
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _is_older(path: Path, oldest: float) -> bool:
+    try:
+        return path.lstat().st_mtime < oldest
+    except FileNotFoundError:
+        return False
 
 
 def _content(path: Path) -> str | None:

@@ -14,16 +14,18 @@ from typing import Any
 from dotenv import dotenv_values
 from pydantic import Field, ValidationError
 
+from delegation.budgets import BudgetLimits
 from delegation.errors import UsageError
 from delegation.home import Home
 from delegation.models.addresses import checked_url
 from delegation.models.backends_file import BackendsFile, read_backends
-from delegation.models.config_file import ConfigFile, read_config
+from delegation.models.config_file import ConfigFile, read_config, where
 from delegation.places import expanded, home_from, user_home
 from delegation.variables import VARIABLES, Variables
+from delegation.wrong_values import Wrong, wrong_values
 
 NOT_FROM_ENV_FILE = re.compile(
-    r"DELEGATE_(HOME|CONFINEMENT|NETWORK|ALLOW_PATH_ESCAPE|ENV_PASSTHROUGH|PROVIDER_ALLOWED_HOSTS|LOCAL_HOSTS|LOCAL_PATHS"
+    r"DELEGATE_(HOME|BUDGET_.*|CONFINEMENT|NETWORK|VERIFY|ALLOW_PATH_ESCAPE|ENV_PASSTHROUGH|PROVIDER_ALLOWED_HOSTS|LOCAL_HOSTS|LOCAL_PATHS"
     r"|LOCAL_AGENTS_DIR|MODELS_FILE|LAUNCHER|MCP_CONFIG|DATABASE.*|SERVER_PORT|STACK|TEST_ISOLATION.*|.*_(BIN|LAUNCHER|STATE_DIR|MODELS_FILE|ALLOW_DANGER))"
     r"|PREFECT_.*|HOME|USERPROFILE|PATH|XDG_.*|LD_.*|PYTHON.*|GIT_.*"
 )
@@ -57,6 +59,17 @@ class Settings(Variables):
     @property
     def global_agents_dir(self) -> Path:
         return self.agents_dir or (self.user_home or self.home.root) / ".claude" / "agents"
+
+    def budget_limits(self, per_delegation_usd: float | None) -> BudgetLimits:
+        """The limits of a delegation whose card has this budget."""
+        return BudgetLimits(
+            per_delegation_usd=per_delegation_usd,
+            per_repository_per_day_usd=self.budget_per_repository_per_day_usd,
+            per_day_usd=self.budget_per_day_usd,
+            per_night_usd=self.budget_per_night_usd,
+            allow_unknown_cost=self.budget_allow_unknown_cost,
+            time_zone=self.budget_time_zone,
+        )
 
     @property
     def state_dirs(self) -> tuple[Path, ...]:
@@ -116,28 +129,26 @@ def _variables(environ: Mapping[str, str], catalogue: ConfigFile, home: Home, cw
     for name in ("default_model", "local_paths", "local_hosts"):
         if value := getattr(catalogue, name):
             in_file.setdefault(name, value)
+    for name, value in catalogue.budgets.model_dump(exclude_none=True).items():
+        in_file.setdefault(f"budget_{name}", value)
     in_file_context = {"environ": environ, "cwd": home.config_file.parent}
-    from_file = _validated(in_file, in_file_context, f"{home.config_file}: [settings] ")
+    from_file = _validated(in_file, in_file_context, home.config_file)
     set_here = {name: environ[name] for name in VARIABLES if environ.get(name)}
-    from_environment = _validated(set_here, {"environ": environ, "cwd": cwd}, "")
+    from_environment = _validated(set_here, {"environ": environ, "cwd": cwd}, None)
     return from_file.model_copy(update=from_environment.model_dump(exclude_unset=True))
 
 
-def _validated(values: Mapping[str, Any], context: Mapping[str, Any], where: str) -> Variables:
+def _validated(values: Mapping[str, Any], context: Mapping[str, Any], file: Path | None) -> Variables:
     try:
-        return Variables.model_validate(values, context=dict(context), by_alias=not where, by_name=bool(where))
+        return Variables.model_validate(values, context=dict(context), by_alias=not file, by_name=bool(file))
     except ValidationError as error:
-        raise UsageError("; ".join(f"{where}{_said(entry)}" for entry in error.errors())) from None
+        raise UsageError("; ".join(_said(wrong, file) for wrong in wrong_values(error, Variables))) from None
 
 
-def _said(entry: Any) -> str:
-    name, kind, message = str(entry["loc"][0]), entry["type"], str(entry["msg"]).removeprefix("Value error, ")
-    field = Variables.model_fields.get(VARIABLES.get(name, name))
-    if kind == "extra_forbidden":
-        near = difflib.get_close_matches(name, Variables.model_fields, 1)
-        return f"{name}: unknown key" + (f", did you mean {near[0]!r}?" if near else "")
-    shown = f"={entry['input']!r}" if field is not None and field.repr and not name.endswith(("URL", "url")) else ""
-    return f"{name}{shown}: {message}"
+def _said(wrong: Wrong, file: Path | None) -> str:
+    if file is None:
+        return wrong.named()
+    return f"{where(file, ('settings', *wrong.place))} {wrong.named()}"
 
 
 def _check_together(settings: Variables) -> None:

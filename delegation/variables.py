@@ -5,8 +5,9 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
+from delegation.budgets import Dollars, known_zone
 from delegation.card import Confinement
 from delegation.errors import UsageError
 from delegation.models.addresses import check_local_host, checked_url
@@ -121,7 +122,13 @@ class Variables(BaseModel):
     max_tokens: Count = _variable("DELEGATE_MAX_TOKENS", 65_536, says="Output tokens per reply.")
     confinement: Confinement = _variable("DELEGATE_CONFINEMENT", "auto", says="Operating-system sandbox.")
     network: bool = _variable("DELEGATE_NETWORK", True, says="Network for agents' shells outside the lane 'local'.")
+    verify: Literal["propose", "auto"] = _variable(
+        "DELEGATE_VERIFY", "propose", says="A verify command found in a repository: named only, or run too (auto)."
+    )
     run_bash: bool = _variable("DELEGATE_RUN_BASH", True, says="0 takes the shell away from agents.")
+    max_processes: Annotated[int, Field(ge=16, le=100_000)] = _variable(
+        "DELEGATE_MAX_PROCESSES", 512, says="Processes that one command of an agent may have at once."
+    )
     allow_path_escape: bool = _variable(
         "DELEGATE_ALLOW_PATH_ESCAPE", False, says="1 lets file tools leave the worktree."
     )
@@ -141,6 +148,28 @@ class Variables(BaseModel):
         "DELEGATE_SLOT_WAIT_SECONDS", 0, says="Wait in a full pool before failing over."
     )
     failover_grace_seconds: Seconds = _variable("DELEGATE_FAILOVER_GRACE", 10, says="Wait for a fallback's slot.")
+    failover_cooldown_seconds: Seconds = _variable(
+        "DELEGATE_FAILOVER_COOLDOWN", 20, says="A model's cooldown up to this long is sat out before failing over."
+    )
+    longest_wait_seconds: Seconds = _variable(
+        "DELEGATE_LONGEST_WAIT", 43_200, says="Longest wait for a model's cooldown or quota; beyond it the work ends."
+    )
+    # Budgets
+    budget_per_day_usd: Dollars | None = _variable("DELEGATE_BUDGET_PER_DAY_USD", says="Dollars that a day may cost.")
+    budget_per_repository_per_day_usd: Dollars | None = _variable(
+        "DELEGATE_BUDGET_PER_REPOSITORY_PER_DAY_USD", says="Of these, for one repository."
+    )
+    budget_per_night_usd: Dollars | None = _variable(
+        "DELEGATE_BUDGET_PER_NIGHT_USD", says="Dollars that a night shift may cost."
+    )
+    budget_allow_unknown_cost: bool = _variable(
+        "DELEGATE_BUDGET_ALLOW_UNKNOWN_COST",
+        False,
+        says="1: go on under a budget though nobody says what a reply cost.",
+    )
+    budget_time_zone: Annotated[str, AfterValidator(known_zone)] | None = _variable(
+        "DELEGATE_BUDGET_TIME_ZONE", says="Where a day begins, such as Europe/Berlin; unset means this machine's zone."
+    )
     # Stack
     database_url: str | None = _variable("DELEGATE_DATABASE_URL", secret=True, says="PostgreSQL of your own.")
     database: Literal["auto", "embedded", "sqlite"] = _variable(

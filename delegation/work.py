@@ -5,13 +5,15 @@ from datetime import datetime
 from pydantic import Field
 
 from delegation.errors import FailureKind
-from delegation.receipt import Cost, StopReason, Usage
+from delegation.receipt import Attempt, Cost, StopReason, Usage
 from delegation.values import Value
 
 
 class Work(Value):
     """The result of one agent run, finished or not. `claim` is what the model says it did; nobody has checked it."""
 
+    model_used: str | None = Field(default=None, description="The alias that had the work last.")
+    attempts: tuple[Attempt, ...] = ()
     stop_reason: StopReason
     failure_kind: FailureKind | None = None
     failure_message: str | None = None

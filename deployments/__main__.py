@@ -7,52 +7,54 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict
 
 from delegation.errors import DelegateError, StackNotRunning
 from deployments.configuration import Configuration, configuration
+from deployments.report import Report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
-        code, report, text = _COMMANDS[arguments.command](configuration(), arguments)
+        report = _COMMANDS[arguments.command](configuration(), arguments)
     except StackNotRunning as error:
         return _failed(arguments, error, 4)
     except DelegateError as error:
         return _failed(arguments, error, 2)
-    print(json.dumps(report) if arguments.json else text)  # noqa: T201
-    return code
+    print(json.dumps(report.facts) if arguments.json else report.text)  # noqa: T201
+    return report.exit_code
 
 
-def _up(here: Configuration, _arguments: argparse.Namespace) -> tuple[int, dict[str, Any], str]:
+def _up(here: Configuration, _arguments: argparse.Namespace) -> Report:
     from deployments.starting import start
 
     state = start(here, _say)
     for warning in state.warnings:
         _say(f"warning: {warning}")
-    report = {"running": True, "ui_url": state.ui_url, "api_url": state.api_url, "warnings": list(state.warnings)}
-    return 0, {**report, "version": state.version, "config_hash": state.config_hash}, f"the stack runs: {state.ui_url}"
+    facts = {"running": True, "ui_url": state.ui_url, "api_url": state.api_url, "warnings": list(state.warnings)}
+    code = {"version": state.version, "config_hash": state.config_hash}
+    return Report(0, {**facts, **code}, f"the stack runs: {state.ui_url}")
 
 
-def _down(here: Configuration, arguments: argparse.Namespace) -> tuple[int, dict[str, Any], str]:
+def _down(here: Configuration, arguments: argparse.Namespace) -> Report:
     from deployments.stopping import stop
 
-    report = stop(here, purge_database=arguments.purge)
-    lines = ["the stack has ended" if report["ended"] or report["leftovers"] else "no stack was running"]
-    return 0, dict(report), "\n".join([*lines, *(f"removed {path}" for path in report["removed"])])  # type: ignore[union-attr]
+    stopped = stop(here, purge_database=arguments.purge)
+    first = "the stack has ended" if stopped.ended or stopped.leftovers else "no stack was running"
+    return Report(0, asdict(stopped), "\n".join([first, *(f"removed {path}" for path in stopped.removed)]))
 
 
-def _status(here: Configuration, _arguments: argparse.Namespace) -> tuple[int, dict[str, Any], str]:
+def _status(here: Configuration, _arguments: argparse.Namespace) -> Report:
     from deployments.status import status
 
     return status(here)
 
 
-def _doctor(here: Configuration, _arguments: argparse.Namespace) -> tuple[int, dict[str, Any], str]:
+def _doctor(here: Configuration, _arguments: argparse.Namespace) -> Report:
     from deployments.doctor import doctor
 
-    return doctor(here)
+    return Report(*doctor(here))
 
 
 _COMMANDS = {"up": _up, "down": _down, "status": _status, "doctor": _doctor}

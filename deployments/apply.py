@@ -16,7 +16,8 @@ from prefect.workers.process import ProcessWorker
 
 from delegation.errors import StackError
 from delegation.shared_state import migrate
-from deployments.configuration import ForeignServer, configuration
+from deployments.configuration import Configuration, configuration
+from deployments.environment import DATABASE_VARIABLE
 from deployments.queues import ensure_buckets, ensure_pool
 from deployments.registering import FLOWS_MISSING
 from deployments.rendering import deployments_in
@@ -27,10 +28,12 @@ from deployments.server import wait_for_server
 def main() -> None:
     """Exits with FLOWS_MISSING when a flow could not be imported, and so its deployment not registered."""
     file, here = Path(sys.argv[1]), configuration()
-    migrate(here.database_url or "")
+    if here.database_url is None:
+        raise StackError(f"{DATABASE_VARIABLE} is not set")
+    migrate(here.database_url)
     wanted = [(deployment, _flow(deployment)) for deployment in deployments_in(file)]
     template = ProcessWorker.get_default_base_job_template()
-    with _rest() as rest:
+    with _rest(here) as rest:
         wait_for_server(rest, None)
         ensure_pool(rest, template)
         ensure_buckets(rest, here.buckets)
@@ -71,17 +74,11 @@ def _flow(deployment: dict[str, Any]) -> Flow[..., Any] | None:
         return None
 
 
-def _rest() -> PrefectRest:
+def _rest(here: Configuration) -> PrefectRest:
     """With the credentials that the keeper gave this process as Prefect settings."""
-    server = _given_server()
-    return PrefectRest(server.api_url, server.auth_string, server.api_key)
-
-
-def _given_server() -> ForeignServer:
-    found = configuration().foreign
-    if found is None:
+    if here.foreign is None:
         raise StackError("PREFECT_API_URL is not set")
-    return found
+    return PrefectRest(here.foreign.api_url, here.foreign.auth_string, here.foreign.api_key)
 
 
 if __name__ == "__main__":

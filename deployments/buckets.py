@@ -8,6 +8,7 @@ from delegation.models.config_file import ModelTable
 from delegation.records.labels import queue_name_of
 from delegation.settings import Settings
 
+LIMIT_PREFIX = "bucket:"
 _BEYOND_THE_GATE = 2
 
 
@@ -22,7 +23,7 @@ class Bucket:
 
     @property
     def limit_name(self) -> str:
-        return f"bucket:{self.name}"
+        return LIMIT_PREFIX + self.name
 
     @property
     def queue_names(self) -> tuple[str, str]:

@@ -14,6 +14,8 @@ from delegation.files import text_or_none
 from delegation.stack_state import ProcessId
 from deployments.places import Places
 
+ALREADY_KEPT = 3
+"""Exit code of `python -m deployments.keeper` where another keeper has the home."""
 _END_SECONDS = 120.0
 
 

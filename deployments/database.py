@@ -9,7 +9,8 @@ from delegation.errors import UsageError
 from deployments.configuration import Configuration
 from deployments.kept import Kept
 from deployments.places import Places
-from deployments.postgres import Cluster, NoEmbeddedDatabase, cluster
+from deployments.postgres import Cluster, cluster
+from deployments.postgres_binaries import NoEmbeddedDatabase
 
 _SQLITE_WARNING = (
     "the database is SQLite: runs that write at the same moment wait seconds for each other, and about one in fifty "
@@ -69,8 +70,8 @@ def _external(text: str) -> Database:
 
 
 def _sqlite(places: Places, warning: str) -> Database:
-    ours, prefects = places.stack / "shared.db", places.prefect_home / "prefect.db"
-    return Database(f"sqlite:///{ours}", f"sqlite+aiosqlite:///{prefects}", warnings=(warning,))
+    prefects = places.prefect_home / "prefect.db"
+    return Database(f"sqlite:///{places.shared_tables}", f"sqlite+aiosqlite:///{prefects}", warnings=(warning,))
 
 
 def _text(url: URL, driver: str) -> str:

@@ -7,12 +7,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from delegation.errors import DelegateError
+from delegation.models.config_file import ModelTable
 from delegation.settings import Settings, load_settings
 from delegation.stack_state import live_state
 from deployments.configuration import Configuration
-from deployments.kept import holder_of, is_free
+from deployments.kept import Kept, holder_of, is_free
+from deployments.places import Places
 
 Verdict = Literal["ok", "missing", "optional"]
 _SECONDS = 20
@@ -98,11 +101,26 @@ def _database(configuration: Configuration) -> Finding:
 
 
 def _port(configuration: Configuration) -> Finding:
-    port = configuration.server_port
-    if port is None or is_free(port) or live_state(configuration.home):
-        return Finding("port", "ok", f"{port}" if port else "chosen when the stack first starts")
-    taken = f"DELEGATE_SERVER_PORT={port} is taken by {holder_of(port)}"
+    wanted, state = configuration.server_port, live_state(configuration.home)
+    used = urlsplit(state.api_url).port if state else None
+    if state and wanted in (None, used):
+        return Finding("port", "ok", f"{used}, where the stack runs")
+    if state:
+        told = f"{used}, where the stack runs; DELEGATE_SERVER_PORT={wanted} counts from its next start"
+        return Finding("port", "optional", told, "delegate down, then delegate up")
+    if wanted is None:
+        last = Kept(Places(configuration.home)).get("server_port")
+        return Finding("port", "ok", _next_port(last) if isinstance(last, int) else "a free one, chosen at the start")
+    if is_free(wanted):
+        return Finding("port", "ok", f"{wanted}, by DELEGATE_SERVER_PORT; it is free")
+    taken = f"DELEGATE_SERVER_PORT={wanted} is taken by {holder_of(wanted)}"
     return Finding("port", "missing", taken, "end that program, or choose another port")
+
+
+def _next_port(last: int) -> str:
+    if is_free(last):
+        return f"{last}, as at the last start"
+    return f"a free one, chosen at the start: {last}, used last, is taken by {holder_of(last)}"
 
 
 def _confinement() -> Finding:
@@ -131,13 +149,20 @@ def _program(program: _Program) -> Finding:
 
 def _models(settings: Settings) -> Iterator[Finding]:
     for alias, model in settings.catalogue.models.items():
-        variable = (model.key or "").removeprefix("env:") if (model.key or "").startswith("env:") else None
-        if variable and not settings.environ.get(variable):
-            yield Finding(f"model {alias}", "optional", f"its key {variable} is not set", f"set {variable}")
-        else:
-            yield Finding(f"model {alias}", "ok", model.base_url)
+        yield _model(alias, model, settings)
     if not settings.catalogue.models:
         yield _local_model(settings)
+
+
+def _model(alias: str, model: ModelTable, settings: Settings) -> Finding:
+    name, key = f"model {alias}", model.key or ""
+    variable = key.removeprefix("env:")
+    if key and variable == key:
+        file = settings.home.config_file
+        return Finding(name, "optional", f"its key stands as text in {file}", 'write key = "env:NAME" instead')
+    if key and not settings.environ.get(variable):
+        return Finding(name, "optional", f"its key {variable} is not set", f"set {variable}")
+    return Finding(name, "ok", model.base_url)
 
 
 def _local_model(settings: Settings) -> Finding:

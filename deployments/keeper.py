@@ -16,16 +16,16 @@ from typing import NoReturn
 from delegation.errors import DelegateError, StackError
 from delegation.files import publish
 from deployments.configuration import configuration
+from deployments.control import ALREADY_KEPT
 from deployments.leases import SlotKeeper
 from deployments.lost import write_lost_receipt
 from deployments.places import Places
 from deployments.processes import bound_folder, bound_log, reap_orphans
 from deployments.stack import Stack, ignore_signals
-from deployments.sweep import Sweeper
+from deployments.sweep import GiveUp, Sweeper
 from deployments.trees import TreeSweep
 from deployments.worker import worker_name
 
-ALREADY_KEPT = 3
 _TICK_SECONDS = 0.5
 _SWEEP_SECONDS = 15.0
 
@@ -92,8 +92,7 @@ def main() -> int:
     places.make()
     if not _lock(places.stack / "keeper.lock"):
         return ALREADY_KEPT
-    failure = places.stack / "failure"
-    failure.unlink(missing_ok=True)
+    places.failure.unlink(missing_ok=True)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
@@ -105,14 +104,14 @@ def main() -> int:
         return 0
     except DelegateError as error:
         _say(f"cannot start: {error}")
-        publish(failure, str(error))
+        publish(places.failure, str(error))
         return 2
     finally:
         ignore_signals()
         stack.end()
 
 
-def _give_up(stack: Stack):
+def _give_up(stack: Stack) -> GiveUp:
     """Write the receipt of a lost run, in a process of its own."""
 
     def give_up(parameters: dict[str, object], reason: str) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from deployments.places import Places
+from deployments.queues import bucket_limits
 from deployments.rest import PrefectRest
-
-_PAGE = 200
 
 
 class SlotKeeper:
@@ -24,7 +23,7 @@ class SlotKeeper:
 
     def correct(self) -> list[str]:
         """The names of the limits that were corrected."""
-        limits = [limit for limit in self._limits() if limit["name"].startswith("bucket:")]
+        limits = bucket_limits(self._rest)
         living = living_slots(self._leases)
         differing = {limit["name"]: (limit["active_slots"], living.get(limit["id"], 0)) for limit in limits}
         differing = {name: (active, held) for name, (active, held) in differing.items() if active != held}
@@ -33,9 +32,6 @@ class SlotKeeper:
             self._rest.call("PATCH", f"/v2/concurrency_limits/{name}", {"active_slots": differing[name][1]})
         self._suspected = differing
         return corrected
-
-    def _limits(self) -> list[dict[str, Any]]:
-        return self._rest.call("POST", "/v2/concurrency_limits/filter", {"limit": _PAGE, "offset": 0})
 
 
 def living_slots(folder: Path) -> dict[str, int]:

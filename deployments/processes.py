@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -42,7 +42,6 @@ class Child:
     _backoff: float = _FIRST_BACKOFF_SECONDS
     _started_at: float = 0.0
     _not_before: float = 0.0
-    _deaths: list[str] = field(default_factory=list[str])
 
     @property
     def pid(self) -> int | None:

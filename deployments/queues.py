@@ -18,12 +18,13 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
-from deployments.buckets import Bucket
+from deployments.buckets import LIMIT_PREFIX, Bucket
 from deployments.configuration import WORK_POOL
 from deployments.rest import PrefectRest, Refused, Unreachable
 
 DEFAULT_QUEUE_LIMIT = 8  # runs started from the UI or a schedule, which name no bucket beforehand
 _CONFLICT_TRIES = 5
+_PAGE = 200
 
 
 def ensure_pool(rest: PrefectRest, base_job_template: dict[str, Any]) -> None:
@@ -50,6 +51,12 @@ def ensure_bucket(rest: PrefectRest, bucket: Bucket) -> None:
     now, night = bucket.queue_names
     _ensure_queue(rest, now, bucket, {"priority": 1})
     _ensure_queue(rest, night, bucket, {})
+
+
+def bucket_limits(rest: PrefectRest) -> list[dict[str, Any]]:
+    """The limits of all buckets, as the server has them."""
+    limits = rest.call("POST", "/v2/concurrency_limits/filter", {"limit": _PAGE, "offset": 0})
+    return [limit for limit in limits if limit["name"].startswith(LIMIT_PREFIX)]
 
 
 def _ensure_queue(rest: PrefectRest, name: str, bucket: Bucket, priority: dict[str, int]) -> None:

@@ -5,12 +5,13 @@ import os
 import signal
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 from delegation.files import publish
 from delegation.stack_state import ProcessId, StackState, process_id, state_file, write_state
 from deployments.configuration import WORK_POOL, Configuration, keeper_fingerprint, program_version
-from deployments.connection import check_foreign, connection_of
-from deployments.database import choose_database
+from deployments.connection import Connection, check_foreign, connection_of
+from deployments.database import Database, choose_database
 from deployments.environment import python, stack_environment
 from deployments.kept import Kept
 from deployments.places import Places
@@ -21,11 +22,15 @@ from deployments.server import put_open_page, server_child, wait_for_server
 from deployments.worker import launcher_command, launcher_socket, wait_for_worker, worker_child
 
 _GRACE_SECONDS = 8.0
-_SERVER_SECONDS = 180.0
 
 
 class Stack:
     """Database, server, launcher and worker. The keeper owns the only one of a home."""
+
+    database: Database  # these four: from `start` on
+    connection: Connection
+    _runtime: Path
+    _fingerprint: str
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
@@ -55,7 +60,7 @@ class Stack:
             self._start_launcher()
         registration = self._begin_registration()
         with self.connection.rest() as rest:
-            wait_for_server(rest, self.children.get("server"), _SERVER_SECONDS)
+            wait_for_server(rest, self.children.get("server"))
         put_open_page(self.places)
         self._enter("deployments")
         self._finish(registration)

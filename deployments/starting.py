@@ -11,7 +11,7 @@ from delegation.errors import StackError
 from delegation.files import text_or_none
 from delegation.stack_state import StackState, live_state
 from deployments.configuration import Configuration, keeper_fingerprint, program_version
-from deployments.control import end_keeper, only_one, progress
+from deployments.control import ALREADY_KEPT, end_keeper, only_one, progress
 from deployments.environment import keeper_environment, python
 from deployments.kept import Kept, server_port
 from deployments.places import Places
@@ -19,7 +19,6 @@ from deployments.processes import bound_log, open_log
 from deployments.sweep import flow_processes
 
 START_SECONDS = 300.0
-ALREADY_KEPT = 3  # exit code of deployments.keeper
 _SLOW_SECONDS = 5.0
 _DRAIN_SECONDS = 60.0
 _REFRESH_SECONDS = 120.0
@@ -71,7 +70,7 @@ def _wait(configuration: Configuration, places: Places, keeper: subprocess.Popen
 
 
 def _why_it_ended(places: Places, code: int) -> str:
-    reason = text_or_none(places.stack / "failure")
+    reason = text_or_none(places.failure)
     if reason:
         return reason
     if code == ALREADY_KEPT:

@@ -4,16 +4,17 @@ from typing import Any
 
 from delegation.errors import StackError
 from delegation.stack_state import StackState, running_stack
+from deployments.buckets import LIMIT_PREFIX
 from deployments.configuration import Configuration
 from deployments.control import progress
 from deployments.places import Places
+from deployments.queues import bucket_limits
+from deployments.report import Report
 from deployments.rest import PrefectRest
-
-Report = tuple[int, dict[str, Any], str]
 
 
 def status(configuration: Configuration) -> Report:
-    """Exit code, JSON object, text. Raises StackNotRunning when nothing runs."""
+    """Raises StackNotRunning when nothing runs."""
     state = running_stack(configuration.home)
     report = progress(Places(configuration.home))
     answers, limits = _server(state)
@@ -33,18 +34,18 @@ def status(configuration: Configuration) -> Report:
         "buckets": limits,
         "warnings": list(state.warnings),
     }
-    return 0, found, _text(found)
+    return Report(0, found, _text(found))
 
 
 def _server(state: StackState) -> tuple[str | None, list[dict[str, Any]]]:
     try:
         with PrefectRest(state.api_url, state.auth_string, state.api_key) as rest:
-            limits = rest.call("POST", "/v2/concurrency_limits/filter", {"limit": 200, "offset": 0})
+            buckets = bucket_limits(rest)
     except StackError as error:
         return str(error), []
-    buckets = [limit for limit in limits if limit["name"].startswith("bucket:")]
     return None, [
-        {"bucket": b["name"].partition(":")[2], "limit": b["limit"], "active": b["active_slots"]} for b in buckets
+        {"bucket": b["name"].removeprefix(LIMIT_PREFIX), "limit": b["limit"], "active": b["active_slots"]}
+        for b in buckets
     ]
 
 

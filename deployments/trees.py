@@ -1,4 +1,4 @@
-"""The keeper's sweep of trees: `python -m deployments.trees KEEP_DAYS BUDGET_GB`, every few minutes.
+"""The keeper's sweep of trees and keys: `python -m deployments.trees KEEP_DAYS BUDGET_GB`, every few minutes.
 
 A process of its own, which the keeper only starts and looks after: git on a slow disk cannot stall the stack.
 """
@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from delegation.home import Home
 from deployments.configuration import Configuration
 from deployments.environment import python, stack_environment
 from deployments.places import Places
@@ -64,8 +65,21 @@ def main() -> int:
 
     keep_days, budget_gb = map(float, sys.argv[1:3])
     policy = Policy(keep_days=keep_days, budget_bytes=int(budget_gb * GIB))
-    report(prune(load_settings().home, policy), _say)
+    home = load_settings().home
+    _clear_keys(home, keep_days)
+    report(prune(home, policy), _say)
     return 0
+
+
+def _clear_keys(home: Home, keep_days: float) -> None:
+    """A disk that fails here must not keep the trees from being swept."""
+    from delegation.kept_keys import clear_keys
+
+    try:
+        if cleared := clear_keys(home, keep_days=keep_days):
+            _say(f"removed {cleared} keys that no delegation needs any more")
+    except OSError as error:
+        _say(f"no key was removed: {error}")
 
 
 def _say(text: str) -> None:

@@ -16,10 +16,11 @@ from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
 from delegation.receipt import Receipt, Verification
 from delegation.request import DelegationRequest
+from tasks import cooldown, publish, telling
 from tasks import delegation as tasks
-from tasks import publish, telling
 from tasks.delegation import unseen
 from tasks.expected import log_only_unexpected_tracebacks
+from tasks.gate import ComeBack
 
 
 @flow(name="delegation", persist_result=False)
@@ -35,6 +36,8 @@ def delegation(card: Card | None = None, request: DelegationRequest | None = Non
     telling.tell_request(admitted)
     try:
         receipt = _receipt(delegation_id, admitted)
+    except ComeBack as waiting:
+        cooldown.park(admitted, waiting)
     except TerminationSignal:
         if publish.is_being_cancelled():
             publish.show(steps.record_cancelled(admitted))
@@ -62,6 +65,8 @@ def _receipt(prepared: str, request: DelegationRequest) -> Receipt:
             if request.card.verify is not None:
                 last = verification = tasks.verify(unseen(request.id), unseen(patch), wait_for=[patch])
                 telling.tell_verification(verification)
+    except ComeBack:
+        raise
     except WorkFailed as error:
         failure = failure or error
     except Exception as error:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from delegation.errors import DelegateError, StackNotRunning
@@ -24,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _not_answered(error, with_traceback=with_traceback)
     except Exception as error:
         if with_traceback:
-            raise
+            traceback.print_exc()
         return _explained(error)
 
 

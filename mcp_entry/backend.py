@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from delegation.errors import DelegateError, UsageError
+from delegation.errors import DelegateError, NotFoundError, UsageError
 from delegation.settings import Settings
 from mcp_entry.stack import connection_if_running
 
@@ -40,6 +40,7 @@ class ModelLine(BaseModel):
     is_default: bool = False
     answers: bool | None = None
     problem: str | None = None
+    warnings: list[str] = Field(default_factory=list)
 
 
 class Backend(BaseModel):
@@ -54,9 +55,14 @@ class Backend(BaseModel):
 
 
 def agents(settings: Settings, workdir: Path | None) -> list[AgentLine]:
-    """Every agent that a card for this folder may name. Raises UsageError for an agent file that cannot be read."""
+    """Every agent that a card for this folder may name.
+
+    Raises NotFoundError for a folder that is not there, UsageError for an agent file that cannot be read.
+    """
     from delegation.agents.lookup import list_agents
 
+    if workdir is not None and not workdir.is_dir():
+        raise NotFoundError(f"{str(workdir)!r} is not a folder: name the repository whose agents you mean")
     found = list_agents(workdir, settings.global_agents_dir)
     return [
         AgentLine(
@@ -74,7 +80,7 @@ def backend(settings: Settings, *, ask: bool = True) -> Backend:
     """The stack, the models that can be named, and what their endpoints serve when asked."""
     from delegation.models.catalogue import Catalogue
 
-    catalogue = Catalogue(settings)
+    catalogue = Catalogue(settings, ask=ask)
     default, problem = _default(catalogue)
     lines = [
         _line(catalogue, alias, alias == default)
@@ -117,6 +123,7 @@ def _line(catalogue: "Catalogue", alias: str, is_default: bool) -> ModelLine:
         bucket=endpoint.bucket,
         is_default=is_default,
         problem=f"{key.name} is not set" if missing and key else None,
+        warnings=list(found.warnings),
     )
 
 

@@ -148,7 +148,10 @@ class PrefectApi:
         run = self.flow_run(flow_run_id)
         if run is None or run.has_ended:
             return run
-        self._set_state(flow_run_id, {"type": "CANCELLING", "name": "Cancelling"}, force=False)
+        if run.state == "SCHEDULED":  # also one that had a process once and waits without any
+            self._set_state(flow_run_id, {"type": "CANCELLED", "name": "Cancelled"}, force=False)
+        else:
+            self._set_state(flow_run_id, {"type": "CANCELLING", "name": "Cancelling"}, force=False)
         return self.flow_run(flow_run_id)
 
     def reschedule(self, flow_run_id: str) -> FlowRun:

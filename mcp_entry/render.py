@@ -1,19 +1,19 @@
 """What a person sees in a terminal. JSON never comes through here."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.syntax import Syntax
-from rich.table import Table
 from rich.text import Text
 
 from delegation.receipt import Receipt
 from delegation.records import Summary
 from delegation.records.report import money
 from delegation.records.wording import size_of
+from mcp_entry.columns import Cell, show_columns
 from mcp_entry.standing import progress_line, state_of
 from mcp_entry.words import tokens_line, verdict_line
 
@@ -39,13 +39,17 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-def show_receipt(console: Console, receipt: Receipt) -> None:
-    """Verdict first, then the change, the answer, the price, and what can be done next."""
+def show_receipt(console: Console, receipt: Receipt, *, said: Collection[str] = ()) -> None:
+    """Verdict first, then the change, the answer, the price, and what can be done next.
+
+    `said` are warnings that this reader has just been told.
+    """
     console.print(f"[{_COLOURS[receipt.outcome]}]{receipt.outcome}[/]  {escape(printable(verdict_line(receipt)))}")
     for label, value in _facts(receipt):
         console.print(Text(printable(f"  {label:<10} {value}")))
     for warning in receipt.warnings:
-        console.print(Text(f"  warning    {warning}", style="yellow"))
+        if warning not in said:
+            console.print(Text(printable(f"  warning    {warning}"), style="yellow"))
     if receipt.answer:
         console.print()
         console.print(Text(printable(receipt.answer)))
@@ -129,21 +133,20 @@ def show_list(console: Console, summaries: Sequence[Summary]) -> None:
     if not summaries:
         console.print("no delegations yet")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("#", "id", "state", "model", "age", "task"):
-        table.add_column(column, no_wrap=column != "task", overflow="ellipsis")
-    for summary in summaries:
-        state = state_of(summary)
-        number = summary.entry.number if summary.entry else None
-        table.add_row(
-            "" if number is None else str(number),
-            summary.id,
-            Text(state, style=_COLOURS.get(state, "cyan")),
-            Text(summary.entry.model if summary.entry else ""),
-            age(summary.entry.created_at) if summary.entry else "",
-            Text(printable(summary.entry.title if summary.entry else summary.problem or "")),
-        )
-    console.print(table)
+    show_columns(console, ("id", "#", "state", "model", "age", "task"), map(_line, summaries))
+
+
+def _line(summary: Summary) -> tuple[Cell, ...]:
+    state, entry = state_of(summary), summary.entry
+    number = entry.number if entry else None
+    return (
+        summary.id,
+        "" if number is None else str(number),
+        Text(state, style=_COLOURS.get(state, "cyan")),
+        printable(entry.model if entry else ""),
+        age(entry.created_at) if entry else "",
+        printable(entry.title if entry else summary.problem or ""),
+    )
 
 
 def age(moment: datetime) -> str:
@@ -167,12 +170,7 @@ def show_diff(console: Console, text: str) -> None:
 
 def show_table(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> None:
     """Plain columns."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(value or "")) for value in row))
-    console.print(table)
+    show_columns(console, columns, (tuple(printable(value or "") for value in row) for row in rows))
 
 
 def printable(text: str) -> str:

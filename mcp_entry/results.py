@@ -8,7 +8,7 @@ from delegation.receipt import Outcome
 
 @dataclass(frozen=True)
 class Started:
-    """A delegation that is on its way. `is_new` is False when its key was used before."""
+    """A delegation that is on its way. `is_new` is False when its key was used before, and when it is judged again."""
 
     id: str
     number: int | None
@@ -16,6 +16,7 @@ class Started:
     flow_run_id: str | None
     ui_url: str | None
     warnings: tuple[str, ...] = ()
+    judged_again: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,10 @@ class PatchFile:
 
 @dataclass(frozen=True)
 class AppliedPatch:
-    """A change that is now in the caller's repository, uncommitted. `undo` is a shell command that takes it back."""
+    """A change that is now in the caller's repository, uncommitted. `undo` is a shell command that takes it back.
+
+    Without files it was there already, and nothing was done.
+    """
 
     id: str
     repo: str

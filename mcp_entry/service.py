@@ -174,6 +174,10 @@ class Service:
             known = self.records.entry(delegation_id).flow_run_id
             run = api.flow_run(known) if known else api.flow_run_tagged(delegation_id)
             after = api.cancel(run.id) if run else None
+        if after is not None and after.state == "CANCELLED" and finished(self.records, delegation_id) is None:
+            from mcp_entry.lost import close_without_flow
+
+            close_without_flow(self._request(delegation_id), after)  # it has no process that would do so
         return Cancelled(delegation_id, (after.state_name if after else None) or "gone", had_ended=False)
 
     def rerun(
@@ -235,7 +239,12 @@ class Service:
             self.records.write_status(receipt.id, Progress(step="done", detail=None))
             raise
         return Started(
-            receipt.id, receipt.number, is_new=False, flow_run_id=flow_run_id, ui_url=found.run_url(flow_run_id)
+            receipt.id,
+            receipt.number,
+            is_new=False,
+            flow_run_id=flow_run_id,
+            ui_url=found.run_url(flow_run_id),
+            judged_again=True,
         )
 
     def _request(self, delegation_id: str) -> DelegationRequest:

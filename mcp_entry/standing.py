@@ -36,5 +36,5 @@ def progress_line(progress: Progress | None) -> str:
     if progress is None:
         return "nothing is known yet"
     turn = f" {progress.turn}/{progress.max_turns or '?'}" if progress.turn is not None else ""
-    reason = progress.queue_reason or progress.detail
+    reason = ", ".join(part for part in (progress.queue_reason, progress.detail) if part)
     return f"{progress.step}{turn}" + (f": {reason}" if reason else "")

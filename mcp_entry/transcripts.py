@@ -1,6 +1,7 @@
 """The agent's log as a person or a model reads it: one entry per event, in order."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, cast
 from delegation.agents.trajectory import Trajectory
 from delegation.errors import NotFoundError, UsageError
 
+_HALF = re.compile("[\ud800-\udfff]")  # of a character: a model may cut one in two, and no protocol carries it
 _UNTOLD = frozenset({"seq", "time", "type"})
 
 
@@ -34,8 +36,10 @@ def entries_of(path: Path, *, offset: int = 0, limit: int | None = None) -> tupl
 
 
 def _entry(index: int, event: Mapping[str, Any]) -> Entry:
-    turn = f" turn {event['turn']}" if event.get("turn") is not None else ""
-    return Entry(index, f"{event['type']}{turn}  {event.get('time', '')}".rstrip(), _text(event), event)
+    turn = f"turn {event['turn']}" if event.get("turn") is not None else ""
+    kind = "" if event["type"] == "turn" and turn else event["type"]
+    heading = f"{' '.join(filter(None, [kind, turn]))}  {event.get('time', '')}".rstrip()
+    return Entry(index, heading, _HALF.sub("\ufffd", _text(event)), event)
 
 
 def _text(event: Mapping[str, Any]) -> str:

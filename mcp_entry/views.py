@@ -79,6 +79,8 @@ class Line(BaseModel):
     number: int | None
     state: str
     progress: str | None
+    queue_reason: str | None = Field(default=None, description="Why it waits, in one word.")
+    parked_until: datetime | None = Field(default=None, description="It has no process until then, and comes back.")
     task: str | None
     model: str | None
     repo: str | None
@@ -174,11 +176,14 @@ def _names(names: tuple[str, ...], share: int) -> list[str]:
 def line_of(summary: Summary) -> Line:
     """One line of a list; a record that cannot be read has a `problem`."""
     entry, receipt = summary.entry, receipt_of(summary)
+    progress = None if receipt else summary.progress
     return Line(
         id=summary.id,
         number=entry.number if entry else None,
         state=state_of(summary),
         progress=None if receipt or summary.problem else progress_line(summary.progress),
+        queue_reason=progress.queue_reason if progress else None,
+        parked_until=progress.parked_until if progress else None,
         task=entry.title if entry else None,
         model=entry.model if entry else None,
         repo=entry.repo if entry else None,

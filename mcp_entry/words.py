@@ -63,7 +63,7 @@ def verdict_line(receipt: Receipt) -> str:
         case "failed":
             return f"{receipt.failure_kind}: {receipt.failure_message or 'no reason is known'}"
         case "cancelled":
-            return receipt.failure_message or "cancelled"
+            return receipt.failure_message or "somebody ended it; what it did until then is kept"
 
 
 def _base(receipt: Receipt) -> str:

@@ -1,59 +1,108 @@
-"""The agent step under its slot: waits at the gate, works, and shows every turn in Prefect's UI."""
+"""The agent step under a slot: waits at the gate, works, and goes on with the next model where one gives up."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import cast
 from uuid import UUID, uuid4
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.client.orchestration import get_client
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
 from delegation import steps
 from delegation.agents.results import TurnReport
 from delegation.checkout.worktree import Worktree
-from delegation.records import Progress, RecordStore
+from delegation.errors import EndpointError
+from delegation.records import Progress
 from delegation.records.wording import count
-from delegation.request import DelegationRequest
+from delegation.request import DelegationRequest, Endpoint
+from delegation.slots.remedy import Remedy, remedy_for
 from delegation.work import Work
-from tasks.gate import slot_of
+from tasks.gate import Gate, Waiting
+from tasks.leases import Leases
+from tasks.seat import Seat
 
 
 def work_in_a_slot(request: DelegationRequest, worktree: Worktree) -> Work:
-    """Run the agent while holding a slot of its bucket. Raises WorkFailed when the work did not finish.
+    """Run the agent while holding a slot of its model's pool; another model of the chain goes on where one gives up.
 
-    What was done until then is in the record (`work.json`) and in the worktree.
+    What was done until then is in the record (`work.json`) and in the worktree. Raises WorkFailed when the work did not
+    finish, ComeBack when every model has to be left alone for a while.
     """
-    bucket = request.endpoint.bucket
-    records = steps.records()
-    with slot_of(bucket, _holder(), waiting=lambda seconds: _tell_waiting(records, request, seconds)) as slot:
-        turns = _Turns(request, slot.waited_seconds)
-        work = steps.work(request, worktree, before_request=slot.ensure, on_turn=turns.tell)
-        turns.tell_end(work)
-        return work
+    with _gate(request) as gate:
+        while True:
+            course = steps.course(request)
+            with gate.seat(course.candidates) as seat:
+                seat.throttles = course.throttles
+                steps.hand_over(request, worktree, seat.endpoint)
+                _say_who(course.at_work or request.endpoint.alias, seat.endpoint)
+                try:
+                    return _work(request, worktree, seat)
+                except EndpointError as error:
+                    failure = error
+            _note_or_raise(request, seat.endpoint, failure)
 
 
-def _holder() -> UUID:
-    return UUID(flow_run.get_id()) if flow_run.get_id() else uuid4()
+def _work(request: DelegationRequest, worktree: Worktree, seat: Seat) -> Work:
+    turns = _Turns(request, seat.endpoint)
+    work = steps.work(request, worktree, endpoint=seat.endpoint, gatekeeper=seat, on_turn=turns.tell)
+    turns.tell_end(work)
+    return work
 
 
-def _tell_waiting(records: RecordStore, request: DelegationRequest, seconds: float) -> None:
-    detail = f"waiting for a slot of {request.endpoint.bucket!r} for {seconds:.0f} s"
-    records.write_status(request.id, Progress(step="waiting", queue_reason="bucket_full", detail=detail))
+def _note_or_raise(request: DelegationRequest, endpoint: Endpoint, failure: EndpointError) -> None:
+    """Write down what follows, so that the gate can be asked again; raises the failure where nothing does."""
+    course, now = steps.course(request), datetime.now(UTC)
+    remedy = remedy_for(failure, others=course.untried, throttles=course.throttles, patience=request.patience, now=now)
+    get_run_logger().warning("%s: %s", _said(remedy, endpoint), failure)
+    match remedy.step:
+        case "end":
+            raise failure
+        case "wait":
+            steps.note_wait(request, endpoint, failure)
+        case "fail_over":
+            steps.note_giving_up(request, endpoint, failure)
+
+
+def _said(remedy: Remedy, endpoint: Endpoint) -> str:
+    match remedy.step:
+        case "end":
+            return f"Model {endpoint.alias!r} cannot go on"
+        case "wait":
+            return f"Model {endpoint.alias!r} is left alone until {remedy.mark.until if remedy.mark else 'later'}"
+        case "fail_over":
+            return f"Model {endpoint.alias!r} gives up, another one goes on"
+
+
+@contextmanager
+def _gate(request: DelegationRequest) -> Generator[Gate]:
+    run_id = flow_run.get_id()
+    with get_client(sync_client=True) as client, steps.shared_state() as state:
+        leases = Leases(client, UUID(run_id) if run_id else uuid4())
+        yield Gate(request, leases, state, lambda waiting: _tell_waiting(request, waiting))
+
+
+def _tell_waiting(request: DelegationRequest, waiting: Waiting) -> None:
+    place = f", number {waiting.position} in line" if waiting.position else ""
+    detail = f"waiting for a slot of {waiting.bucket!r} for {waiting.seconds:.0f} s{place}"
+    steps.records().write_status(request.id, Progress(step="waiting", queue_reason=waiting.reason, detail=detail))
+
+
+def _say_who(before: str, endpoint: Endpoint) -> None:
+    if before != endpoint.alias:
+        get_run_logger().info("Model %r goes on in the place of %r.", endpoint.alias, before)
 
 
 class _Turns:
     """One log line and one move of the progress bar per turn; the bar is full when the agent ended by itself."""
 
-    def __init__(self, request: DelegationRequest, waited_seconds: float) -> None:
+    def __init__(self, request: DelegationRequest, endpoint: Endpoint) -> None:
         self._logger = get_run_logger()
-        alias, limits = request.endpoint.alias, request.limits
-        self._logger.info(
-            "Model %r begins, after %.1f s of waiting for a free slot of %r; it has %s turns at most.",
-            alias,
-            waited_seconds,
-            request.endpoint.bucket,
-            limits.max_turns,
-        )
-        made = create_progress_artifact(0.0, description=f"Turns of {alias}, at most {limits.max_turns}")
+        limits = request.limits
+        self._logger.info("Model %r begins; it has %s turns at most.", endpoint.alias, limits.max_turns)
+        made = create_progress_artifact(0.0, description=f"Turns of {endpoint.alias}, at most {limits.max_turns}")
         self._artifact = cast("UUID", made)  # sync, since no event loop runs
 
     def tell(self, report: TurnReport) -> None:

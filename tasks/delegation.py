@@ -2,8 +2,8 @@
 
 A step gets the delegation's id and reads the rest from the record. Prefect draws an arrow for every argument that it
 has seen in a result, strings included; what the flow passes as `unseen` it does not look at, and `wait_for` names the
-step before. No task retries here: the chat layer retries short faults, and waiting for a cooldown belongs to the agent
-task.
+step before. The agent task alone retries, and only to sit out a cooldown that is short (Prefect shows it as
+AwaitingRetry); a long one parks the whole flow run, which then has no process. Short faults are the chat layer's.
 """
 
 from typing import TypeVar, cast
@@ -22,6 +22,7 @@ from delegation.request import DelegationRequest
 from delegation.steps.record import worktree_of
 from delegation.work import Work
 from tasks.agent import work_in_a_slot
+from tasks.cooldown import MOST_SHORT_WAITS, sits_out_short_cooldown
 from tasks.persistence import once_per_run
 
 _T = TypeVar("_T")
@@ -85,6 +86,8 @@ work = task(
     cache_key_fn=once_per_run("agent"),
     persist_result=True,
     result_serializer="json",
+    retries=MOST_SHORT_WAITS,
+    retry_condition_fn=sits_out_short_cooldown,
 )(_work)
 
 collect = task(

@@ -1,114 +1,153 @@
-"""The gate: one slot of a bucket, held by a lease on the Prefect limit `bucket:<name>`.
+"""The gate: a delegation waits here until a model of its chain may take it, and never longer than it has to.
 
-Prefect's own `concurrency()` waits head of line within a process, so it cannot be asked for "at most N seconds"; the
-client's lease calls are made here instead. A limit that does not exist answers 200 and lets everybody through, so the
-answer is checked to list it. A lease ends by itself when this process dies.
+Three things must agree: no cooldown of the model's quota pool, a place in the bucket's line (tickets: `now` before
+`night`, then the oldest; bounded by the adaptive cap), and a lease on the user's limit. A full pool opens the next
+model of the chain; when all cool down for long, nobody waits in a process: the gate says when to come back.
 """
 
-import logging
 import random
-import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from http import HTTPStatus
-from uuid import UUID
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import httpx
-from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.objects import ConcurrencyLeaseHolder
-from prefect.client.schemas.responses import ConcurrencyLimitWithLeaseResponse
 from prefect.exceptions import PrefectHTTPStatusError
 
-from delegation.errors import WorkFailed
+from delegation.errors import DelegateError, StackError, WorkFailed
+from delegation.failures import QueueReason
+from delegation.request import DelegationRequest, Endpoint
+from delegation.shared_state import SharedState, cooldowns, tickets
+from delegation.slots.candidates import Cooling, open_candidates
+from tasks.leases import Leases
+from tasks.seat import Seat
 
-LEASE_SECONDS = 60.0  # the least the server grants
-RENEW_SECONDS = 20.0
-_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.25, 2.0
-_logger = logging.getLogger(__name__)
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 2.0
+_CEILING_SECONDS = 10.0
+_UNREACHABLE_SECONDS = 180.0
 
 
-class Slot:
-    """A held slot. `ensure` is called before each model request: a lost lease is taken again before work goes on."""
+class ComeBack(DelegateError):
+    """Not a failure: no model may be asked before `until`, and waiting in this process would help nobody."""
 
-    def __init__(self, client: SyncPrefectClient, limit: str, holder: UUID, lease: UUID, waited_seconds: float) -> None:
-        self.waited_seconds = waited_seconds
-        self._client, self._limit, self._holder, self._lease = client, limit, holder, lease
-        self._lost, self._ended = threading.Event(), threading.Event()
-        self._renewer = threading.Thread(target=self._keep_renewing, name="slot-lease", daemon=True)
-        self._renewer.start()
+    def __init__(self, until: datetime, reason: QueueReason, detail: str) -> None:
+        super().__init__(detail)
+        self.until, self.reason, self.detail = until, reason, detail
 
-    def ensure(self) -> None:
-        """Take the slot again if its lease was lost; waits for it like the first time."""
-        if self._lost.is_set():
-            self._lease = _acquire(self._client, self._limit, self._holder, lambda _: None)
-            self._lost.clear()
+    def __reduce__(self) -> tuple[type["ComeBack"], tuple[datetime, str, str]]:
+        return type(self), (self.until, self.reason, self.detail)
 
-    def release(self) -> None:
-        """Give the slot back. A server that cannot be reached lets the lease run out by itself."""
-        self._ended.set()
-        self._renewer.join(timeout=RENEW_SECONDS)
+    @property
+    def seconds(self) -> float:
+        return max(0.0, (self.until - datetime.now(UTC)).total_seconds())
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a delegation waits for at this moment. `position` is 1 for the next one."""
+
+    bucket: str
+    reason: QueueReason
+    position: int | None
+    seconds: float
+
+
+class Gate:
+    """One delegation's way to a slot. `tell` hears what it waits for, at every look."""
+
+    def __init__(
+        self,
+        request: DelegationRequest,
+        leases: Leases,
+        state: SharedState,
+        tell: Callable[[Waiting], None],
+    ) -> None:
+        self._request, self._leases, self._state, self._tell = request, leases, state, tell
+        self._ceilings: dict[str, tuple[float, int]] = {}
+
+    def seat(self, candidates: Sequence[Endpoint]) -> Seat:
+        """The first seat to be had, preferring the first candidate.
+
+        Raises ComeBack when all of them cool down, WorkFailed('storage') when slots cannot be counted.
+        """
+        begun = reached = time.monotonic()
         try:
-            self._client.release_concurrency_slots_with_lease(self._lease)
-        except (httpx.HTTPError, PrefectHTTPStatusError) as error:
-            _logger.warning("slot of %s not given back, its lease ends by itself: %s", self._limit, error)
+            while True:
+                pause = _LONGEST_PAUSE_SECONDS
+                try:
+                    found = self._look(candidates, time.monotonic() - begun)
+                    if isinstance(found, Seat):
+                        self._leave_others(candidates, found)
+                        return found
+                    pause, reached = found, time.monotonic()
+                except (StackError, httpx.HTTPError, PrefectHTTPStatusError) as error:
+                    if time.monotonic() - reached > _UNREACHABLE_SECONDS:
+                        raise WorkFailed("storage", f"slots cannot be counted: {error}") from error
+                time.sleep(pause * random.uniform(0.7, 1.0))
+        except BaseException:
+            self._leave_others(candidates, None)
+            raise
 
-    def _keep_renewing(self) -> None:
-        while not self._ended.wait(RENEW_SECONDS):
-            if self._lost.is_set():
-                continue
-            try:
-                self._client.renew_concurrency_lease(self._lease, LEASE_SECONDS)
-            except PrefectHTTPStatusError as error:
-                if error.response.status_code == HTTPStatus.GONE:
-                    self._lost.set()
-            except httpx.HTTPError:
-                pass  # the server is away: the work goes on, and the next renewal tells whether the lease is gone
+    def _look(self, candidates: Sequence[Endpoint], waited: float) -> Seat | float:
+        """A seat, or the seconds until the next look."""
+        now = datetime.now(UTC)
+        standing = cooldowns.of(self._state, {each.quota_pool for each in candidates}, now=now)
+        opened = open_candidates(candidates, standing, waited, self._request.patience, now)
+        if isinstance(opened, Cooling):
+            raise _come_back(opened)
+        waiting: Waiting | None = None
+        for endpoint in opened:
+            found = self._try(endpoint, waited)
+            if isinstance(found, Seat):
+                return found
+            waiting = waiting or found
+        if waiting is None:
+            return _LONGEST_PAUSE_SECONDS
+        self._tell(waiting)
+        return min(_SHORTEST_PAUSE_SECONDS * (waiting.position or 1), _LONGEST_PAUSE_SECONDS)
 
-
-@contextmanager
-def slot_of(bucket: str, holder: UUID, *, waiting: Callable[[float], None]) -> Generator[Slot]:
-    """Hold one slot of the bucket. `waiting` is told the seconds waited so far, at every denied attempt.
-
-    Raises WorkFailed("storage") when the limit does not exist or the server refuses:
-    without a limit nothing may run.
-    """
-    limit = f"bucket:{bucket}"
-    with get_client(sync_client=True) as client:
-        begun = time.monotonic()
-        lease = _acquire(client, limit, holder, waiting)
-        slot = Slot(client, limit, holder, lease, time.monotonic() - begun)
-        try:
-            yield slot
-        finally:
-            slot.release()
-
-
-def _acquire(client: SyncPrefectClient, limit: str, holder: UUID, waiting: Callable[[float], None]) -> UUID:
-    begun, pause = time.monotonic(), _FIRST_WAIT_SECONDS
-    while (lease := _try_acquire(client, limit, holder)) is None:
-        waiting(time.monotonic() - begun)
-        time.sleep(pause * random.uniform(0.7, 1.0))
-        pause = min(pause * 2, _LONGEST_WAIT_SECONDS)
-    return lease
-
-
-def _try_acquire(client: SyncPrefectClient, limit: str, holder: UUID) -> UUID | None:
-    """The lease's id, or None where every slot is taken."""
-    try:
-        response = client.increment_concurrency_slots_with_lease(
-            names=[limit],
-            slots=1,
-            mode="concurrency",
-            lease_duration=LEASE_SECONDS,
-            holder=ConcurrencyLeaseHolder(type="flow_run", id=holder),
+    def _try(self, endpoint: Endpoint, waited: float) -> Seat | Waiting:
+        bucket, holder, now = endpoint.bucket, self._request.id, datetime.now(UTC)
+        ceiling = self._ceiling(bucket)
+        place = tickets.take(
+            self._state,
+            bucket,
+            holder=holder,
+            ceiling=ceiling,
+            priority=self._request.card.queue,
+            asked_at=self._request.created_at,
+            now=now,
         )
-    except PrefectHTTPStatusError as error:
-        if error.response.status_code == HTTPStatus.LOCKED:
-            return None
-        status = error.response.status_code
-        raise WorkFailed("storage", f"no slot of {limit!r}: the server answered {status}") from error
-    granted = ConcurrencyLimitWithLeaseResponse.model_validate(response.json())
-    if limit not in {each.name for each in granted.limits}:
-        raise WorkFailed("storage", f"the limit {limit!r} is missing, so nothing may run: `delegate up` makes it again")
-    return granted.lease_id
+        if not place.granted:
+            return Waiting(bucket, place.reason, place.position, waited)
+        may = cooldowns.ask(self._state, endpoint.quota_pool, holder=holder, now=now)
+        if may not in ("go", "probe"):
+            tickets.leave(self._state, holder, bucket=bucket, now=now)
+            return Waiting(bucket, "cooldown", None, waited)
+        lease = self._leases.acquire(bucket)
+        if lease is None:
+            cooldowns.release_probe(self._state, endpoint.quota_pool, holder=holder, now=now)
+            tickets.leave(self._state, holder, bucket=bucket, now=now)
+            return Waiting(bucket, "bucket_full", place.position, waited)
+        return Seat(self._leases, self._state, endpoint, holder, lease, ceiling=ceiling)
+
+    def _ceiling(self, bucket: str) -> int:
+        """Read anew from time to time: the user may change it while others wait."""
+        read_at, ceiling = self._ceilings.get(bucket, (0.0, 0))
+        if not ceiling or time.monotonic() - read_at > _CEILING_SECONDS:
+            ceiling = self._leases.ceiling(bucket)
+            self._ceilings[bucket] = time.monotonic(), ceiling
+        return ceiling
+
+    def _leave_others(self, candidates: Sequence[Endpoint], seat: Seat | None) -> None:
+        kept = seat.endpoint.bucket if seat else None
+        now = datetime.now(UTC)
+        for bucket in {each.bucket for each in candidates} - {kept}:
+            try:
+                tickets.leave(self._state, self._request.id, bucket=bucket, now=now)
+            except StackError:
+                return  # its lease ends by itself
+
+
+def _come_back(cooling: Cooling) -> ComeBack:
+    return ComeBack(cooling.until, "quota" if cooling.cooldown.kind == "quota" else "cooldown", cooling.reason)

@@ -63,12 +63,6 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture
-def isolation_root() -> Path:
-    """The folder that holds everything this test run may write."""
-    return _ISOLATION_ROOT
-
-
-@pytest.fixture
 def delegate_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A DELEGATE_HOME of this test's own."""
     home = tmp_path / "delegate-home"

@@ -1,5 +1,6 @@
 """One request to the model and its reply, inside the model's context and written to the log."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from delegation.agents.bounds import Bounds
@@ -11,8 +12,10 @@ from delegation.agents.resume import close_turn
 from delegation.agents.spending import cost_of
 from delegation.agents.tools.toolbox import Toolbox
 from delegation.chat.messages import ChatModel, Reply, ToolUse
-from delegation.errors import EndpointError
+from delegation.chat.retry import charged
+from delegation.errors import Cancelled, EndpointError
 from delegation.models.answered import fallback_note
+from delegation.receipt import Usage
 
 _UNKNOWN_CONTEXT_TOKENS = 128_000
 _FEWEST_TOKENS = 256
@@ -62,14 +65,20 @@ class Asking:
         self._make_room(forced=forced)
         estimated = self._context.estimate(state.system, state.messages, self._tools)
         self._journal.record("request", turn=state.turns + 1, estimated_tokens=estimated)
-        reply = self._model.reply(
-            system=state.system,
-            messages=state.messages,
-            tools=self._tools,
-            max_tokens=self.max_tokens,
-            deadline=self._bounds.deadline,
-            cancelled=self._bounds.cancelled,
-        )
+        try:
+            reply = self._model.reply(
+                system=state.system,
+                messages=state.messages,
+                tools=self._tools,
+                max_tokens=self.max_tokens,
+                deadline=self._bounds.deadline,
+                on_wasted=self._record_wasted,
+                cancelled=self._bounds.cancelled,
+            )
+        except Cancelled:
+            if state.asking:
+                self.record_lost_request()
+            raise
         self._context.learn(estimated, reply.usage.input_tokens if reply.usage.requests <= 1 else None)
         return reply
 
@@ -95,6 +104,15 @@ class Asking:
                 taken.add(identity)
                 blocks[index] = replace(block, id=identity)
         return replace(reply, blocks=tuple(blocks))
+
+    def record_lost_request(self) -> None:
+        """A request that was under way when an earlier process ended: nobody knows what came of it."""
+        self._record_wasted(Usage(requests=1), (None,))
+
+    def _record_wasted(self, usage: Usage, charges: Sequence[float | None]) -> None:
+        """What was refused before an answer began costs nothing; of others a cost that nobody said is unknown."""
+        cost = cost_of(usage, charged(charges), self._model.endpoint).model_dump() if charges else None
+        self._journal.record("wasted", turn=self._journal.state.turns + 1, usage=usage.model_dump(), cost=cost)
 
     def _record(self, reply: Reply) -> None:
         self._journal.record(

@@ -126,6 +126,8 @@ class _Run:
 
     def _resume(self, added: str | None) -> None:
         """Finish the turn that was interrupted, if one was."""
+        if self._state.asking:
+            self._asking.record_lost_request()
         settle_interrupted_turn(self._journal, self._tree)
         reply = self._state.reply
         if reply is not None and not self._state.closed and (reply.tool_uses or added is None):

@@ -19,7 +19,8 @@ class State:
     """Where a run stands. The last reply may still be `open`: its calls are not all answered.
 
     `pending` are the user's blocks since that reply. `started` holds the calls with an intent in the log, `earlier`
-    those of the delegation that this one goes on with: they are known and not counted.
+    those of the delegation that this one goes on with: they are known and not counted. `asking` tells that a request
+    has no reply yet.
     """
 
     task: str
@@ -30,6 +31,7 @@ class State:
     started: set[str] = field(default_factory=set[str])
     answers: dict[str, tuple[ToolUse, ToolAnswer]] = field(default_factory=dict[str, tuple[ToolUse, ToolAnswer]])
     turns: int = 0
+    asking: bool = False
     spending: Spending = field(default_factory=Spending)
     response_model: str | None = None
     fallback_note: str | None = None
@@ -88,6 +90,12 @@ def apply(state: State, event: Event) -> None:
     match event["type"]:
         case "reply":
             _reply(state, event)
+        case "request":
+            state.asking = True
+        case "wasted":
+            state.asking = False
+            cost = Cost(**event["cost"]) if event["cost"] else None
+            state.spending = state.spending.plus(Usage(**event["usage"]), cost)
         case "intent":
             state.started.add(event["id"])
             state.last_tool = event["name"]
@@ -102,8 +110,10 @@ def apply(state: State, event: Event) -> None:
             state.end, state.tree, state.changed_since_tree = None, event["tree"], False
         case "continued":
             _begin_counting_again(state)
+        case "handover":
+            _hand_over(state, event)
         case "end":
-            state.end, state.elapsed_seconds = event, event["elapsed_seconds"]
+            state.asking, state.end, state.elapsed_seconds = False, event, event["elapsed_seconds"]
         case _:
             pass
 
@@ -116,6 +126,17 @@ def _begin_counting_again(state: State) -> None:
     state.nudge_reasons.clear()
     state.warnings.clear()
     state.earlier = frozenset(state.answers)
+
+
+def _hand_over(state: State, event: Event) -> None:
+    """A new conversation about the same files; what the run has used and done so far counts on."""
+    state.messages = [Message.user("\n\n".join(part for part in (state.task, event["note"]) if part))]
+    state.reply, state.pending, state.closed, state.end = None, [], True, None
+    state.tree, state.changed_since_tree = event["tree"], False
+    state.nudged, state.announced_turn, state.cut_replies = None, 0, 0
+    state.response_model = state.fallback_note = None
+    state.started.clear()
+    state.nudge_reasons.clear()
 
 
 def close_turn(state: State) -> None:
@@ -134,7 +155,7 @@ def _reply(state: State, event: Event) -> None:
     state.reply = Reply(message.blocks, event["stop"], usage, response_model=event["response_model"])
     state.messages.append(Message("assistant", _sendable(message.blocks)))
     state.started.clear()
-    state.closed = False
+    state.asking = state.closed = False
     state.turns += 1
     state.cut_replies = state.cut_replies + 1 if event["stop"] == "length" else 0
     state.spending = state.spending.plus(usage, cost)

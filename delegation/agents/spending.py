@@ -2,21 +2,22 @@
 
 from dataclasses import dataclass, field, replace
 
+from delegation.models.prices import estimated_usd
 from delegation.receipt import Cost, CostKind, Usage
 from delegation.request import Endpoint
-
-_PER = 1_000_000
 
 
 @dataclass(frozen=True)
 class Spending:
-    """What the replies so far used. Kinds of cost are never added to each other."""
+    """What the requests so far used. Kinds of cost are never added to each other."""
 
     usage: Usage = field(default_factory=Usage)
     amounts: dict[CostKind, float | None] = field(default_factory=dict)
 
-    def plus(self, usage: Usage, cost: Cost) -> "Spending":
-        """With one more reply."""
+    def plus(self, usage: Usage, cost: Cost | None) -> "Spending":
+        """With one more reply, or with requests that came to nothing; None is for what nobody bills."""
+        if cost is None:
+            return replace(self, usage=_sum(self.usage, usage))
         before = self.amounts.get(cost.kind, 0.0)
         total = None if before is None or cost.amount_usd is None else before + cost.amount_usd
         return replace(self, usage=_sum(self.usage, usage), amounts={**self.amounts, cost.kind: total})
@@ -41,25 +42,10 @@ def cost_of(usage: Usage, reported_usd: float | None, endpoint: Endpoint) -> Cos
     """The cost of one reply: what the provider said, else our price table's estimate, else flat plan, else unknown."""
     if reported_usd is not None:
         return Cost(amount_usd=reported_usd, kind="reported")
-    estimate = _estimate(usage, endpoint)
+    estimate = estimated_usd(endpoint, usage)
     if estimate is not None:
         return Cost(amount_usd=estimate, kind="estimated")
     return Cost(amount_usd=None, kind="flat_plan" if endpoint.flat_plan else "unknown")
-
-
-def _estimate(usage: Usage, endpoint: Endpoint) -> float | None:
-    """Input tokens include the cached ones, which have a price of their own where the table knows it."""
-    prices = endpoint.input_usd_per_million, endpoint.output_usd_per_million
-    if None in (*prices, usage.input_tokens, usage.output_tokens):
-        return None
-    cached = min(usage.cached_tokens or 0, usage.input_tokens or 0)
-    cached_price = endpoint.cached_usd_per_million
-    fresh = (usage.input_tokens or 0) - cached
-    return (
-        fresh * (prices[0] or 0.0)
-        + cached * (cached_price if cached_price is not None else prices[0] or 0.0)
-        + (usage.output_tokens or 0) * (prices[1] or 0.0)
-    ) / _PER
 
 
 def _sum(one: Usage, other: Usage) -> Usage:

@@ -11,7 +11,21 @@ from delegation.agents.tools.text import safe
 from delegation.errors import WorkFailed
 
 EventType = Literal[
-    "header", "request", "reply", "intent", "result", "note", "dropped", "turn", "resume", "continued", "end"
+    "header",
+    "request",
+    "wasted",
+    "reply",
+    "intent",
+    "result",
+    "note",
+    "dropped",
+    "turn",
+    "resume",
+    "continued",
+    "wait",
+    "gave_up",
+    "handover",
+    "end",
 ]
 Event = Mapping[str, Any]
 _SHORTEST_SECRET = 6
@@ -23,6 +37,7 @@ class Trajectory:
 
     header   schema, agent, agent_source, model, alias, task, expects, system, tools, max_turns, tree
     request  turn, estimated_tokens
+    wasted   turn, usage, cost                   (what requests took that no reply came of)
     reply    turn, message, stop, usage, cost, response_model, elapsed_seconds
     intent   turn, id, name                      (before the call; its arguments are in the reply)
     result   turn, id, text, is_error, ...       (after it; the text is stored here and nowhere else)
@@ -31,6 +46,9 @@ class Trajectory:
     turn     turn, tool_calls, last_tool, elapsed_seconds, tree
     resume   turn, tree_changed
     continued parent_id                          (what stands before is another delegation's: its counts are not ours)
+    wait     alias, failure_kind, failure_message           (the model refused and is asked again later)
+    gave_up  alias, failure_kind, failure_message           (another model is to go on)
+    handover from, to, model, note, tree, files, ref, failure_kind, failure_message    (another model goes on from here)
     end      stop_reason, failure_kind, failure_message, answer, claim, ...
 
     Values of `secrets` never reach the file. Raises WorkFailed("storage") when it cannot be written.

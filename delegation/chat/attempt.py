@@ -28,7 +28,7 @@ _ROUTING = ("x-bifrost-routing-info-", "x-litellm-model-", "x-litellm-attempted-
 
 
 class AttemptFailed(Exception):
-    """`error` says what happened, `remedy` what would help. `usage` is what the useless answer took."""
+    """`error` says what happened, `remedy` what would help. `usage` is what an answer took that had begun."""
 
     def __init__(
         self, error: EndpointError, remedy: Remedy, *, usage: Usage | None = None, cost_usd: float | None = None
@@ -115,11 +115,17 @@ def _translated(line: Line, reader: Reader, live: LiveText) -> Generator[None, N
             _fail(line, "truncated", "reask", f"broke off its answer: {error}", error, usage=reader.draft.usage)
         _fail(line, "unreachable", "retry", f"closed the connection without an answer: {error}", error)
     except RefusedInStream as error:
-        _refused(line, error.refusal, error, in_stream=True)
+        _refused(line, error.refusal, error, in_stream=True, usage=_begun(reader))
     except DeadlineReached as error:
-        _fail(line, "time_limit", "end", "had not finished its answer when the time was up", error)
+        what = "had not finished its answer when the time was up"
+        _fail(line, "time_limit", "end", what, error, usage=_begun(reader))
     except AddressRefused as error:
         _fail(line, "privacy", "end", f"was not contacted: {error}", error)
+
+
+def _begun(reader: Reader) -> Usage | None:
+    """What an answer took until it ended early; None where none had begun."""
+    return reader.draft.usage if reader.draft.parts else None
 
 
 def _fail(
@@ -148,16 +154,19 @@ def _beginning(response: httpx.Response) -> str:
     return data[:LONGEST_ERROR_BYTES].decode("utf-8", errors="replace")
 
 
-def _refused(line: Line, refusal: Refusal, cause: Exception | None, *, in_stream: bool = False) -> NoReturn:
+def _refused(
+    line: Line, refusal: Refusal, cause: Exception | None, *, in_stream: bool = False, usage: Usage | None = None
+) -> NoReturn:
     error = endpoint_error(refusal, line.endpoint, line.key, in_stream=in_stream)
-    raise AttemptFailed(error, _remedy(error.kind, refusal)) from cause
+    raise AttemptFailed(error, _remedy(error.kind, refusal), usage=usage) from cause
 
 
 def _remedy(kind: FailureKind, refusal: Refusal) -> Remedy:
-    """A refusal of the model's own arguments deserves one new sample; overload and throttling pass by themselves."""
+    """A refusal of the model's own arguments deserves one new sample; an overload passes by itself. Too many requests
+    do not: everybody has to hear of it, and the agent step waits without holding a slot."""
     if TOOL_ARGUMENTS.search(refusal.words):
         return "reask"
-    return "retry" if kind in ("overloaded", "throttled") else "end"
+    return "retry" if kind == "overloaded" else "end"
 
 
 def _read(line: Line, response: httpx.Response, reader: Reader, live: LiveText) -> None:

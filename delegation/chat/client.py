@@ -12,7 +12,7 @@ from delegation.chat.anthropic_messages import AnthropicMessages
 from delegation.chat.attempt import AttemptFailed, Line, Timeouts, attempt
 from delegation.chat.dialect import Dialect, dialect_of
 from delegation.chat.history import repaired
-from delegation.chat.messages import Message, Reply, ToolSpec
+from delegation.chat.messages import Message, OnWasted, Reply, ToolSpec
 from delegation.chat.network import DeadlineReached, Guard, Patience, PatientTransport, local_only, no_metadata
 from delegation.chat.openai_chat import OpenAIChat
 from delegation.chat.openai_responses import OpenAIResponses
@@ -96,6 +96,7 @@ class ChatClient:
         max_tokens: int,
         deadline: float,
         on_text: Callable[[str], None] | None = None,
+        on_wasted: OnWasted | None = None,
         cancelled: Event | None = None,
     ) -> Reply:
         """See `ChatModel`."""
@@ -107,6 +108,8 @@ class ChatClient:
             reply = self._until_it_works(question, tries, on_text)
         except BaseException:
             self.spent = added(self.spent, tries.usage)
+            if on_wasted is not None and tries.usage.requests:
+                on_wasted(tries.usage, tries.costs)
             raise
         self.spent = added(self.spent, reply.usage)
         return reply

@@ -135,6 +135,10 @@ class Reply:
         return Message("assistant", self.blocks)
 
 
+OnWasted = Callable[[Usage, Sequence[float | None]], None]
+"""Gets the usage of requests that came to nothing, and what the endpoint charged for each answer that had begun."""
+
+
 class ChatModel(Protocol):
     """A model that can be asked. `contacted` holds scheme://host:port of all that was really connected to."""
 
@@ -153,11 +157,13 @@ class ChatModel(Protocol):
         max_tokens: int,
         deadline: float,
         on_text: Callable[[str], None] | None = None,
+        on_wasted: OnWasted | None = None,
         cancelled: Event | None = None,
     ) -> Reply:
         """The model's next message. `deadline` is a time of `time.monotonic`.
 
         Raises EndpointError, and Cancelled soon after `cancelled` is set. Text given to `on_text` counts as used:
-        after it, a failure is not repeated and carries `payload_acted_on`.
+        after it, a failure is not repeated and carries `payload_acted_on`. Where no reply comes of it, `on_wasted` is
+        told what its requests took before the error is raised.
         """
         ...

@@ -8,17 +8,20 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 from urllib.parse import urlsplit
 
-from delegation.chat import retry_after
+from delegation.chat.bodies import embedded
+from delegation.chat.quota import GLM_ZONE, glm_code, limit_kind, reset_of
+from delegation.chat.retry_after import Hint, hint
 from delegation.errors import EndpointError, FailureKind
 from delegation.request import Endpoint
 
 LONGEST_MESSAGE = 500
-# Below this a "quota" that names its own end is an ordinary rate limit.
-SHORT_QUOTA_SECONDS = 120.0
+# A rate limit's pause is between these: a shorter one is no pause, and a longer one is worth a look in between.
+SHORTEST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 86_400.0
 TOOL_ARGUMENTS = re.compile(r"failed to parse (?:tool call|function call|input|tool) arguments", re.I)
 _CONTEXT = re.compile(
     r"context.?length.?exceeded|exceed_context_size|ContextWindowExceeded|maximum context length|context window|"
@@ -26,12 +29,6 @@ _CONTEXT = re.compile(
     r"(?:prompt|input) (?:token count|length)? ?.{0,40}exceeds|request_too_large|max_prompt_tokens_exceeded",
     re.I,
 )
-_QUOTA = re.compile(
-    r"insufficient_quota|usage_limit|exceeded your current quota|credit balance|limit: 0\b|insufficient balance|"
-    r"insufficient credits|usage limit|payment required|billing|余额不足|使用上限|quota.{0,20}(?:exhausted|exceeded)",
-    re.I,
-)
-_QUOTA_CODES = {"1308", "1310", "1113"}
 _OVERLOADED = re.compile(r"overloaded|server_is_overloaded|at capacity|temporarily unavailable", re.I)
 _MODEL = re.compile(
     r"model_not_found|invalid model name|no endpoints found|model\b.{0,80}(?:not found|does not exist|not exist|"
@@ -70,7 +67,10 @@ _STATUS_OF_TYPE = {
 
 @dataclass(frozen=True)
 class Refusal:
-    """An error as the endpoint worded it. `status` is the HTTP status, or one that means the same."""
+    """An error as the endpoint worded it. `status` is the HTTP status, or one that means the same.
+
+    `body` is the error object; `whole` all of the JSON answer around it, also JSON that its message quotes.
+    """
 
     status: int
     message: str
@@ -78,6 +78,12 @@ class Refusal:
     code: str = ""
     body: Mapping[str, Any] = field(default_factory=dict[str, Any])
     headers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    whole: tuple[Any, ...] = ()
+
+    @property
+    def said(self) -> list[Any]:
+        """Everything that may hold a hint, the error object first."""
+        return [self.body, *self.whole, embedded(self.message)]
 
     @property
     def words(self) -> str:
@@ -89,8 +95,8 @@ def refusal_in_answer(status: int, headers: Mapping[str, Any], text: str) -> Ref
     body = _json(text)
     error = body.get("error", body)
     if isinstance(error, Mapping) and error:
-        return _refusal(status, error, headers)
-    return Refusal(status, _plain(text) if not body else str(error), headers=headers)
+        return _refusal(status, error, headers, body)
+    return Refusal(status, _plain(text) if not body else str(error), headers=headers, whole=(body,))
 
 
 def refusal_in_stream(error: Any) -> Refusal:
@@ -100,14 +106,14 @@ def refusal_in_stream(error: Any) -> Refusal:
     code = str(error.get("code") or error.get("status") or "")
     named = _STATUS_OF_TYPE.get(str(error.get("type"))) or _STATUS_OF_TYPE.get(code)
     status = int(code) if re.fullmatch(r"[45]\d\d", code) else named
-    return _refusal(status or _status_in_words(str(error.get("message", ""))), error, {})
+    return _refusal(status or _status_in_words(str(error.get("message", ""))), error, {}, {})
 
 
 def _status_in_words(message: str) -> int:
     return next((status for word, status in _STATUS_OF_TYPE.items() if word in message), 500)
 
 
-def _refusal(status: int, error: Mapping[str, Any], headers: Mapping[str, Any]) -> Refusal:
+def _refusal(status: int, error: Mapping[str, Any], headers: Mapping[str, Any], whole: Mapping[str, Any]) -> Refusal:
     message = error.get("message") or error.get("detail") or error.get("msg")
     code = error.get("code")
     return Refusal(
@@ -117,13 +123,14 @@ def _refusal(status: int, error: Mapping[str, Any], headers: Mapping[str, Any]) 
         code="" if code is None else str(code),
         body=error,
         headers=headers,
+        whole=(whole,),
     )
 
 
 def _json(text: str) -> Mapping[str, Any]:
     try:
         body = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     if isinstance(body, list) and body and isinstance(body[0], dict):
         body = body[0]
@@ -138,24 +145,48 @@ def _plain(text: str) -> str:
 
 
 def endpoint_error(
-    refusal: Refusal, endpoint: Endpoint, key: str | None, *, in_stream: bool = False, now: datetime | None = None
+    refusal: Refusal,
+    endpoint: Endpoint,
+    key: str | None,
+    *,
+    in_stream: bool = False,
+    now: datetime | None = None,
+    zone: tzinfo | None = UTC,
 ) -> EndpointError:
-    """The refusal as an error of one kind, with the hint and the reset time it carried."""
+    """The refusal as an error of one kind, with the hint and the reset time it carried.
+
+    `zone` is that of times that name none; None means this machine's, in which programs that run here speak.
+    """
     moment = now or datetime.now(UTC)
-    hint = retry_after.hint_seconds(refusal.headers, refusal.message, moment)
-    resets_at = _resets_at(refusal, endpoint, moment)
-    kind = kind_of(refusal, hint)
-    if kind == "quota" and resets_at is None and hint is not None:
-        resets_at = moment + timedelta(seconds=hint)
+    found = hint(refusal.headers, refusal.message, refusal.said, moment)
+    kind = kind_of(refusal, found.seconds if found else None)
     where = "in its stream" if in_stream else f"with status {refusal.status}"
     said = short(refusal.message, key).rstrip(".")
-    return EndpointError(
+    error = EndpointError(
         kind,
         f"{endpoint.alias!r} at {place(endpoint)} refused {where}: {said}{_advice(kind, refusal, endpoint)}",
         status=None if in_stream else refusal.status,
-        retry_after_seconds=hint,
-        resets_at=resets_at.astimezone(UTC) if resets_at and kind in ("quota", "throttled") else None,
     )
+    if kind == "quota":
+        _add_reset(error, refusal, endpoint, key, moment, zone)
+    elif found is not None:
+        _add_hint(error, found, key)
+    return error
+
+
+def _add_hint(error: EndpointError, found: Hint, key: str | None) -> None:
+    error.retry_after_seconds = min(max(found.seconds, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+    error.hint_source, error.hint_said = found.source, short(found.said, key)
+
+
+def _add_reset(
+    error: EndpointError, refusal: Refusal, endpoint: Endpoint, key: str | None, now: datetime, zone: tzinfo | None
+) -> None:
+    glm = glm_code(refusal.code, refusal.message) is not None or "glm" in endpoint.model.lower()
+    found = reset_of(refusal.headers, refusal.message, refusal.said, now=now, zone=GLM_ZONE if glm else zone)
+    if found is not None:
+        error.resets_at = found.at
+        error.hint_source, error.hint_said = found.source, short(found.said, key)
 
 
 def kind_of(refusal: Refusal, hint_seconds: float | None = None) -> FailureKind:
@@ -163,10 +194,18 @@ def kind_of(refusal: Refusal, hint_seconds: float | None = None) -> FailureKind:
     words, status = refusal.words, refusal.status
     if TOOL_ARGUMENTS.search(words):
         return "bad_request"
-    if status == 402 or refusal.code in _QUOTA_CODES or (status in (400, 403, 429) and _QUOTA.search(words)):
-        return _quota_or_throttled(words, hint_seconds)
+    limit = limit_kind(
+        status=status,
+        code=refusal.code,
+        words=words,
+        headers=refusal.headers,
+        body=refusal.said,
+        hint_seconds=hint_seconds,
+    )
+    if limit is not None:
+        return limit
     if status == 429:
-        return "overloaded" if refusal.code == "1305" or _OVERLOADED.search(words) else "throttled"
+        return "overloaded" if _OVERLOADED.search(words) else "throttled"
     if status in (400, 413, 422, 500) and (status == 413 or _CONTEXT.search(words)):
         return "context_overflow"
     if status >= 500 or status in (408, 409, 425):
@@ -178,45 +217,6 @@ def kind_of(refusal: Refusal, hint_seconds: float | None = None) -> FailureKind:
     if status in (401, 403) or _AUTH.search(words):
         return "auth"
     return "bad_request"
-
-
-def _quota_or_throttled(words: str, hint_seconds: float | None) -> FailureKind:
-    short_limit = hint_seconds is not None and hint_seconds <= SHORT_QUOTA_SECONDS
-    return "throttled" if short_limit and not re.search(r"limit: 0\b|usage_limit|insufficient", words) else "quota"
-
-
-def _resets_at(refusal: Refusal, endpoint: Endpoint, now: datetime) -> datetime | None:
-    """When a spent plan comes back, from the body, the headers of ChatGPT plans, or the message."""
-    body, headers = refusal.body, refusal.headers
-    at = _moment(body.get("resets_at")) or _moment(headers.get("anthropic-ratelimit-unified-reset"))
-    if at is not None:
-        return at
-    seconds = _number(body.get("resets_in_seconds")) or _spent_window_seconds(headers)
-    if seconds is not None and (bounded := retry_after.clamp(seconds)) is not None:
-        return now + timedelta(seconds=bounded)
-    zone = retry_after.GLM_ZONE if refusal.code in _QUOTA_CODES or "glm" in endpoint.model.lower() else UTC
-    return retry_after.moment_in_text(refusal.message, zone)
-
-
-def _spent_window_seconds(headers: Mapping[str, Any]) -> float | None:
-    windows = ("primary", "secondary")
-    spent = [name for name in windows if (_number(headers.get(f"x-codex-{name}-used-percent")) or 0.0) >= 100.0]
-    resets = [_number(headers.get(f"x-codex-{name}-reset-after-seconds")) for name in spent]
-    return max((reset for reset in resets if reset is not None), default=None)
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _moment(value: Any) -> datetime | None:
-    number = _number(value)
-    if number is not None:
-        return retry_after.epoch(number)
-    return retry_after.moment_in_text(str(value)) if value else None
 
 
 def place(endpoint: Endpoint) -> str:

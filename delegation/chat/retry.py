@@ -4,7 +4,7 @@ This is the inner one of the two layers that retry; the outer one (cooldown, fai
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from delegation.chat.attempt import AttemptFailed, Remedy
@@ -112,13 +112,12 @@ class Tries:
         return failed
 
     def complete(self, reply: Reply) -> Reply:
-        """The reply with all that was spent on it. One unknown cost makes the sum unknown."""
+        """The reply with all that was spent on it."""
         self.costs.append(reply.cost_usd)
-        known = [cost for cost in self.costs if cost is not None]
         return replace(
             reply,
             usage=added(self.usage, reply.usage),
-            cost_usd=sum(known) if len(known) == len(self.costs) else None,
+            cost_usd=charged(self.costs),
             retried=tuple(self.retried),
             reasks=self.reasks,
         )
@@ -127,6 +126,12 @@ class Tries:
 def _more(max_tokens: int, limit: int) -> int:
     """Twice as much, within the endpoint's limit unless that was spent already."""
     return 2 * max_tokens if max_tokens >= limit else min(2 * max_tokens, limit)
+
+
+def charged(costs: Sequence[float | None]) -> float | None:
+    """What the endpoint said that these answers cost. One unknown cost makes the sum unknown."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known and len(known) == len(costs) else None
 
 
 def added(one: Usage, other: Usage, *, requests: int = 0) -> Usage:

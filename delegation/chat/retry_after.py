@@ -1,155 +1,193 @@
 """When to come back: every way in which an endpoint says how long to wait.
 
-All functions give seconds from `now` (never negative, never NaN) or a moment; what cannot be read is None, so that
-the caller's own backoff applies. Nothing here raises.
+What cannot be read is no hint, so that the caller's own backoff applies. Nothing here raises.
 """
 
-import math
 import re
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta, timezone
-from email.utils import parsedate_tz
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-LONGEST_SECONDS = 31 * 86_400.0
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_NUMBER = re.compile(r"\+?\d+(?:\.\d+)?(?:[eE]\+?\d+)?")
-_DURATIONS = re.compile(r"(?:\d+(?:\.\d+)?\s*(?:ms|[smhd])\s*)+")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhd])")
-_UNIT = r"(?:milliseconds?|seconds?|minutes?|hours?|days?|mins?|secs?|hrs?|ms|[smhd])(?![a-z])"
-_WAIT_TEXT = re.compile(
-    r"(?:try again|retry|wait|resets?|available)\b[^.\n]{0,40}?\b(?:in|after|for)\s*:?\s*"
-    rf"((?:\d+(?:\.\d+)?\s*{_UNIT}[\s,]*(?:and\s+)?)+)",
+from delegation.chat.bodies import Field, fields, lowered
+from delegation.chat.durations import DURATION, LONGEST_SECONDS, clamp, duration, duration_in, plain_number
+from delegation.chat.moments import date_in_text, epoch, http_date, until
+
+LONGEST_SKEW_SECONDS = 86_400.0
+# Nobody says in more words when to come back; longer texts only cost time.
+LONGEST_WORDS = 4_000
+_NAMED = ("retry-after-ms", "retry-after", "llm_provider-retry-after")
+_RESET_HEADERS = re.compile(r"(?:x-)?(?:anthropic-)?ratelimit(?:-[a-z0-9-]+?)?-reset(?:-(requests|tokens|[a-z0-9-]+))?")
+_WAIT = re.compile(
+    r"(?:\b(?:try(?:ing)? again|retry(?:ing)?|wait|resets?|available)\b[^.\n]{0,40}?\b(?:in|after|for)\b|\bwait\b)"
+    rf"\s*:?\s*(?:about|approximately|around|at least|another|~)?\s*({DURATION})",
     re.I,
 )
-_WORDS = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", re.I)
-_MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d)(?::(\d\d))?(?:\.\d+)?\s*(Z|UTC|[+-]\d\d:?\d\d)?")
-_RESET_HEADERS = re.compile(r"(?:x-)?(?:anthropic-)?ratelimit(?:-[a-z0-9-]+?)?-reset(?:-(requests|tokens|[a-z0-9-]+))?")
-GLM_ZONE = timezone(timedelta(hours=8))
+_WAIT_ONE = re.compile(
+    r"\b(?:again|retry|resets?|available)\s+(?:in|after)\s+(?:less than\s+)?(?:an?|one)\s+(minute|hour|day|week)\b",
+    re.I,
+)
+_WAIT_CHINESE = re.compile(rf"({DURATION})\s*(?:之)?后")
+_WRITTEN_HEADER = re.compile(
+    r"\bretry[-_ ]?after(?P<ms>[-_ ]?ms)?[\"']?\s*[:=]\s*[\"']?(?P<number>\d+(?:\.\d+)?)(?![\d.]*\s*[a-z])", re.I
+)
+_WRITTEN_DELAY = re.compile(r"\bretry_?delay[\"']?\s*[:{]\s*[\"']?(?:seconds:\s*)?(\d+(?:\.\d+)?)", re.I)
+# Keys of JSON bodies, without `-` and `_`: what they count.
+_SECONDS_KEYS = {
+    "retryafter",
+    "retryafterseconds",
+    "retryaftersecs",
+    "retrydelay",
+    "retrydelayseconds",
+    "retryin",
+    "retryinseconds",
+    "quotaresetdelay",
+    "resetafterseconds",
+    "resetinseconds",
+    "resetsinseconds",
+}
+_MILLISECONDS_KEYS = {"retryafterms", "retrydelayms"}
+_MOMENT_KEYS = {"resetsat", "resetat", "retryat", "quotaresettimestamp", "nextflushtime", "resettime"}
 
 
-def clamp(seconds: float, longest: float = LONGEST_SECONDS) -> float | None:
-    """Between 0 and `longest`; None for a number that is none, or negative."""
-    if math.isnan(seconds) or seconds < 0:
-        return None
-    return min(seconds, longest)
+@dataclass(frozen=True)
+class Hint:
+    """`seconds` from now, between 0 and 31 days. `source` is where it stood, `said` what stood there."""
+
+    seconds: float
+    source: str
+    said: str
 
 
-def hint_seconds(headers: Mapping[str, Any], message: str, now: datetime | None = None) -> float | None:
-    """The endpoint's hint, from its headers or else from the words of its message.
+def hint(headers: Mapping[str, Any], message: str, body: Any = None, now: datetime | None = None) -> Hint | None:
+    """The endpoint's hint: a header that is made for it, else the JSON body, the words, or a rate limit's reset.
 
-    Several headers of one name, or several values in one, are taken as the longest of them.
+    Several values of one kind are taken as the longest of them. Dates count from the endpoint's own clock where it
+    shows it and is less than a day off.
     """
-    moment = now or datetime.now(UTC)
-    for name in ("retry-after-ms", "retry-after", "llm_provider-retry-after"):
-        values = [_header_seconds(name, value, moment) for value in _values(headers, name)]
-        if (longest := _longest(values)) is not None:
+    moment = server_time(headers, now or datetime.now(UTC))
+    found = fields(body)
+    embedded = [field.value for field in found if field.is_headers]
+    ways: Iterable[Iterable[Hint]] = (
+        _in_named_headers(headers, "header", moment),
+        _in_body(found, moment),
+        (hint for inner in embedded for hint in _in_named_headers(inner, "body header", moment)),
+        _in_words(message[:LONGEST_WORDS]),
+        _in_reset_headers(headers, "header", moment),
+        (hint for inner in embedded for hint in _in_reset_headers(inner, "body header", moment)),
+    )
+    for way in ways:
+        if (longest := max(way, key=lambda one: one.seconds, default=None)) is not None:
             return longest
-    in_text = seconds_in_text(message)
-    return in_text if in_text is not None else _reset_seconds(headers, moment)
+    return None
+
+
+def server_time(headers: Mapping[str, Any], now: datetime) -> datetime:
+    """What the endpoint's clock showed; ours where it does not say, agrees, or is wrong by more than a day."""
+    shown = http_date(str(lowered(headers).get("date", "")))
+    if shown is None or not 2.0 < abs((shown - now).total_seconds()) < LONGEST_SKEW_SECONDS:
+        return now
+    return shown
+
+
+def _hint(seconds: float | None, source: str, said: Any) -> Iterator[Hint]:
+    if seconds is not None and (bounded := clamp(seconds)) is not None:
+        yield Hint(bounded, source, " ".join(str(said).split())[:100])
+
+
+def _in_named_headers(headers: Mapping[str, Any], where: str, now: datetime) -> Iterator[Hint]:
+    """The first of the names that says something readable."""
+    for name in _NAMED:
+        found = [one for value in _values(headers, name) for one in _named(name, value, where, now)]
+        if found:
+            yield from found
+            return
 
 
 def _values(headers: Mapping[str, Any], name: str) -> list[str]:
     get_list = getattr(headers, "get_list", None)
-    found: Any = get_list(name) if get_list else headers.get(name)
+    found: Any = get_list(name) if get_list else lowered(headers).get(name)
     values: list[Any] = found if isinstance(found, list) else [] if found is None else [found]
     return [str(value) for value in values]
 
 
-def _longest(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _header_seconds(name: str, value: str, now: datetime) -> float | None:
+def _named(name: str, value: str, where: str, now: datetime) -> Iterator[Hint]:
     scale = 0.001 if name.endswith("-ms") else 1.0
-    numbers = [part.strip() for part in value.split(",")]
-    if all(_NUMBER.fullmatch(number) for number in numbers):
-        return _longest(clamp(float(number) * scale) for number in numbers)
-    return until(http_date(value), now)
+    numbers = [plain_number(part) for part in value.split(",")]
+    known = [number for number in numbers if number is not None]
+    if known and len(known) == len(numbers):
+        yield from _hint(max(_wait(number, scale, now) for number in known), f"{where} {name}", value)
+    else:
+        yield from _hint(_written(value, now), f"{where} {name}", value)
 
 
-def http_date(value: str) -> datetime | None:
-    """A date of HTTP in any of its three forms (and with a numeric zone); UTC where it names none."""
-    if not re.match(r"\s*[A-Za-z]{3,9},?\s", value):
-        return None
-    parts = parsedate_tz(value)
-    if parts is None:
-        return None
-    try:
-        return datetime(*parts[:6], tzinfo=timezone(timedelta(seconds=parts[9] or 0)))
-    except (ValueError, OverflowError):
-        return None
+def _wait(number: float, scale: float, now: datetime) -> float:
+    """Seconds, unless the number is the time of day that some servers send by mistake."""
+    moment = epoch(number)
+    ahead = None if moment is None else (moment - now).total_seconds()
+    return ahead if ahead is not None and 0 <= ahead <= LONGEST_SECONDS else number * scale
 
 
-def until(moment: datetime | None, now: datetime) -> float | None:
-    """Seconds until the moment; one that has passed is 0."""
-    return None if moment is None else clamp(max(0.0, (moment - now).total_seconds()))
+def _written(value: str, now: datetime) -> float | None:
+    """A length of time with units, or a date."""
+    length = duration(value)
+    return length if length is not None else until(http_date(value) or date_in_text(value), now)
 
 
-def seconds_in_text(text: str) -> float | None:
-    """The wait in words such as "Please try again in 1m2.5s" or "Try again in 20 seconds"."""
-    found = _WAIT_TEXT.search(text)
-    if found is None:
-        return None
-    total = sum(float(number) * _UNITS[_unit(unit)] for number, unit in _WORDS.findall(found.group(1)))
-    return clamp(total)
+def _in_body(found: Iterable[Field], now: datetime) -> Iterator[Hint]:
+    for field in found:
+        key = re.sub(r"[-_]", "", field.key.lower())
+        scale = 1.0 if key in _SECONDS_KEYS else 0.001 if key in _MILLISECONDS_KEYS else None
+        if scale is not None:
+            yield from _hint(_body_seconds(field.value, scale, now), f"body {field.key}", field.value)
+        elif key in _MOMENT_KEYS:
+            yield from _hint(until(body_moment(field.value, now), now), f"body {field.key}", field.value)
 
 
-def _unit(word: str) -> str:
-    lowered = word.lower()
-    return "ms" if lowered == "ms" or lowered.startswith("milli") else lowered[0]
+def _body_seconds(value: Any, scale: float, now: datetime) -> float | None:
+    number = plain_number(value)
+    if number is not None:
+        return _wait(number, scale, now)
+    return _written(value, now) if isinstance(value, str) else None
 
 
-def _reset_seconds(headers: Mapping[str, Any], now: datetime) -> float | None:
-    """The longest of the rate limit headers whose limit is used up; all of them when none says what remains."""
-    names = {name.lower(): str(value) for name, value in headers.items()}
-    resets = {name: value for name, value in names.items() if _RESET_HEADERS.fullmatch(name)}
-    remaining = {name: names.get(name.replace("-reset", "-remaining", 1)) for name in resets}
-    spent = {name: value for name, value in resets.items() if remaining[name] in ("0", "0.0")}
-    return _longest(_reset_value(value, now) for value in (spent or resets).values())
+def body_moment(value: Any, now: datetime) -> datetime | None:
+    """A moment as JSON bodies give it: epoch seconds or milliseconds, ISO, or (wrongly named) seconds from `now`."""
+    number = plain_number(value)
+    if number is None:
+        return date_in_text(value) or http_date(value) if isinstance(value, str) else None
+    return epoch(number) or (now + timedelta(seconds=min(number, LONGEST_SECONDS)) if number > 0 else None)
+
+
+def _in_words(message: str) -> Iterator[Hint]:
+    for pattern in (_WAIT, _WAIT_CHINESE):
+        if found := pattern.search(message):
+            yield from _hint(duration_in(found[1]), "message", found[0])
+            return
+    if found := _WAIT_ONE.search(message):
+        yield from _hint(duration_in(f"1 {found[1]}"), "message", found[0])
+    elif found := _WRITTEN_HEADER.search(message):
+        yield from _hint(float(found["number"]) * (0.001 if found["ms"] else 1.0), "message", found[0])
+    elif found := _WRITTEN_DELAY.search(message):
+        yield from _hint(float(found[1]), "message", found[0])
+
+
+def _in_reset_headers(headers: Mapping[str, Any], where: str, now: datetime) -> Iterator[Hint]:
+    """Rate limits that are used up; all of them when none says what remains."""
+    names = lowered(headers)
+    resets = {name: str(value) for name, value in names.items() if _RESET_HEADERS.fullmatch(name)}
+    spent = {
+        name: value
+        for name, value in resets.items()
+        if plain_number(names.get(name.replace("-reset", "-remaining", 1))) == 0
+    }
+    for name, value in (spent or resets).items():
+        yield from _hint(_reset_value(value.strip(), now), f"{where} {name}", value)
 
 
 def _reset_value(value: str, now: datetime) -> float | None:
-    text = value.strip()
-    if _NUMBER.fullmatch(text):
-        return _epoch_or_seconds(float(text), now)
-    if _DURATIONS.fullmatch(text):
-        return clamp(sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text)))
-    return until(moment_in_text(text) or http_date(text), now)
-
-
-def _epoch_or_seconds(number: float, now: datetime) -> float | None:
-    """Small numbers are seconds, large ones moments in seconds or milliseconds since 1970."""
+    number = plain_number(value)
+    if number is None:
+        return _written(value, now)
     moment = epoch(number)
-    return clamp(number) if moment is None else until(moment, now)
-
-
-def epoch(number: float) -> datetime | None:
-    """The moment a number of seconds (or milliseconds) since 1970 names; None when it is too small to be one."""
-    seconds = number / 1000 if number > 1e11 else number
-    if math.isnan(seconds) or not 1e9 < seconds < 1e11:
-        return None
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def moment_in_text(text: str, zone: timezone = UTC) -> datetime | None:
-    """A date and time such as `2026-11-30 18:05:00` in a message; in `zone` where it names none."""
-    found = _MOMENT.search(text)
-    if found is None:
-        return None
-    year, month, day, hour, minute, second, named = found.groups()
-    try:
-        return datetime(
-            int(year), int(month), int(day), int(hour), int(minute), int(second or 0), tzinfo=_zone(named, zone)
-        )
-    except ValueError:
-        return None
-
-
-def _zone(named: str | None, zone: timezone) -> timezone:
-    if not named:
-        return zone
-    if named in ("Z", "UTC"):
-        return UTC
-    offset = timedelta(hours=int(named[1:3]), minutes=int(named[-2:]))
-    return timezone(-offset if named[0] == "-" else offset)
+    return number if moment is None else until(moment, now)

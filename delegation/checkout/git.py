@@ -143,7 +143,7 @@ def locate(path: Path) -> Location | None:
     if answer.exit_code != 0:
         if b"not a git repository (or any" in answer.stderr:
             return None
-        raise UsageError(f"git refuses the repository at {str(path)!r}: {answer.message}")
+        raise UsageError(f"git refuses the repository at {str(path)!r}: {' '.join(answer.message.split())}")
     bare, git_dir, common = (_asked(path, question) for question in ("--is-bare-repository", *_PLACES))
     places = Path(git_dir), (path / common).resolve()
     if bare == "true":

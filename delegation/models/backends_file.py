@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from delegation.errors import UsageError
 from delegation.models.addresses import checked_url
+from delegation.wrong_values import Wrong, wrong_values
 
 
 class Backend(BaseModel):
@@ -64,8 +65,9 @@ def _backend(path: Path, name: str, entry: object) -> Backend:
     try:
         return Backend.model_validate(entry)
     except ValidationError as error:
-        said = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'the entry'}: {e['msg'].removeprefix('Value error, ')}"
-            for e in error.errors()
-        )
+        said = "; ".join(f"the entry {wrong.reason}" if not wrong.place else wrong.named() for wrong in _wrong(error))
         raise UsageError(f"{path}: backend {name!r}: {said}") from None
+
+
+def _wrong(error: ValidationError) -> tuple[Wrong, ...]:
+    return wrong_values(error, Backend, show=False)

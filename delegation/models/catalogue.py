@@ -1,7 +1,8 @@
 """The catalogue: every alias this process can resolve, from files, variables, prefix rules and servers here."""
 
 import difflib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import httpx
@@ -16,7 +17,8 @@ from delegation.request import Endpoint
 from delegation.settings import Settings
 from delegation.variables import DEFAULT_LOCAL_MODEL
 
-_SHOWN = 20
+_SHOWN, _MOST_NEAR, _SHORTEST_PART = 20, 3, 3
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 ENVIRONMENT_BACKEND = "DELEGATE_BASE_URL"
 """The backend that the three variables DELEGATE_BASE_URL, _API_KEY and _MODEL make."""
 
@@ -24,9 +26,11 @@ ENVIRONMENT_BACKEND = "DELEGATE_BASE_URL"
 class Catalogue:
     """Aliases of one process's settings. Servers are asked only when nothing else answers the question, once."""
 
-    def __init__(self, settings: Settings, ports: Mapping[int, str] = USUAL_PORTS) -> None:
+    def __init__(self, settings: Settings, ports: Mapping[int, str] = USUAL_PORTS, *, ask: bool = True) -> None:
+        """`ask=False` asks no server at all: what only a server could tell is then not known."""
         self._settings = settings
-        self._ports = ports
+        self._ports = ports if ask else {}
+        self._ask = ask
 
     def endpoint(self, alias: str | None = None) -> Endpoint:
         """The endpoint of an alias, or of the default. Raises UsageError: unknown (with near names), or key unset."""
@@ -143,6 +147,8 @@ class Catalogue:
 
     @cached_property
     def _models_of_default_endpoint(self) -> tuple[str, ...]:
+        if not self._ask:
+            return ()
         entry = endpoints.from_default(DEFAULT_LOCAL_MODEL, self._settings, "default")
         try:
             return model_list(entry.endpoint.base_url, entry.key.value if entry.key else None, timeout_seconds=2)
@@ -196,9 +202,9 @@ class Catalogue:
         if ready:
             return f"no model is chosen: name one ({ready}), or set default_model in {self._config_file}"
         said = "; ".join(f"{server.name} answers, but {server.problem}" for server in self.servers if server.problem)
-        ports = ", ".join(f"{name} {port}" for port, name in self._ports.items())
+        asked = f"asked {', '.join(f'{name} {port}' for port, name in self._ports.items()) or 'none'}"
         return (
-            f"no model is configured and no local server gives one ({said or f'asked {ports}'}): start one, set "
+            f"no model is configured and no local server gives one ({said or asked}): start one, set "
             f"DELEGATE_LOCAL_URL and DELEGATE_LOCAL_MODEL, or write {self._config_file}"
         )
 
@@ -209,11 +215,19 @@ class Catalogue:
                 f"model {alias!r} needs {provider.key_variable}, which is not set: set it, or DELEGATE_LOCAL_URL"
             )
         known = (*self.aliases(), *(self._models_of_default_endpoint if self._has_default_endpoint else ()))
-        near = difflib.get_close_matches(alias, known, 3, cutoff=0.5)
-        said = (
-            f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(known[:_SHOWN]) or 'none'}"
-        )
-        return NotFoundError(f"unknown model {alias!r}: {said} Add it to {self._config_file} as [models.{alias}]")
+        near = _near(alias, known)
+        meant = f"did you mean {' or '.join(map(repr, near))}?"
+        said = meant if near else f"known: {', '.join(known[:_SHOWN]) or 'none'}."
+        table = f"models.{alias}" if _BARE_KEY.fullmatch(alias) else f'models."{alias}"'
+        return NotFoundError(f"unknown model {alias!r}: {said} To add it, write [{table}] into {self._config_file}")
+
+
+def _near(alias: str, known: Sequence[str]) -> list[str]:
+    """Up to three names that hold it or are spelt like it, whatever their case."""
+    folded, wanted = {name.casefold(): name for name in known}, alias.casefold()
+    holding = [low for low in folded if len(wanted) >= _SHORTEST_PART and wanted in low]
+    alike = difflib.get_close_matches(wanted, folded, _MOST_NEAR, cutoff=0.5)
+    return [folded[low] for low in dict.fromkeys((*holding, *alike))][:_MOST_NEAR]
 
 
 def require_key(entry: Entry) -> None:

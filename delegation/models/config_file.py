@@ -2,16 +2,20 @@
 
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator
 
+from delegation.budgets import Dollars, known_zone
 from delegation.card import Lane
 from delegation.errors import UsageError
+from delegation.files import text_or_none
 from delegation.models.addresses import checked_url
 from delegation.request import WireFormat
 from delegation.values import Value
+from delegation.wrong_values import Place, Wrong, wrong_values
 
 _FORMATS: dict[str, WireFormat] = {
     "openai": "openai_chat",
@@ -57,6 +61,8 @@ class ModelTable(Value):
     @field_validator("format", mode="before")
     @classmethod
     def _short_name_of_a_format(cls, value: object) -> object:
+        if isinstance(value, str) and value not in _FORMATS and value not in _FORMATS.values():
+            raise ValueError("must be 'openai', 'anthropic' or 'responses'")
         return _FORMATS.get(value, value) if isinstance(value, str) else value
 
     @field_validator("base_url")
@@ -82,12 +88,23 @@ class BucketTable(Value):
     ceiling: int = Field(ge=1, le=1000)
 
 
+class BudgetsTable(Value):
+    """`[budgets]`: dollars that may be spent. Each key is also a setting `budget_<key>`."""
+
+    per_day_usd: Dollars | None = None
+    per_repository_per_day_usd: Dollars | None = None
+    per_night_usd: Dollars | None = None
+    allow_unknown_cost: bool | None = None
+    time_zone: Annotated[str, AfterValidator(known_zone)] | None = None
+
+
 class ConfigFile(Value):
     """The whole file. `settings` is checked where the environment's variables are, by the same rules."""
 
     default_model: str | None = Field(default=None, min_length=1)
     models: dict[str, ModelTable] = Field(default_factory=dict)
     buckets: dict[str, BucketTable] = Field(default_factory=dict)
+    budgets: BudgetsTable = BudgetsTable()
     settings: dict[str, Any] = Field(default_factory=dict)
     local_paths: tuple[str, ...] = ()
     local_hosts: tuple[str, ...] = ()
@@ -109,19 +126,46 @@ def read_repository_file(root: Path) -> RepositoryFile:
     return _read(root / ".delegate.toml", RepositoryFile) or RepositoryFile()
 
 
-def problems(error: ValidationError, table_depth: int = 2) -> str:
-    """One line for each thing wrong: table, key, and what is allowed; never the value, which may be a secret."""
-    return "; ".join(_problem(entry["loc"], entry["type"], entry["msg"], table_depth) for entry in error.errors())
+def where(path: Path, place: Place) -> str:
+    """`file, line N: [models.a]`, as far as the file tells: how a person finds the key at a place."""
+    line = _line_of(text_or_none(path) or "", place)
+    table = place[: _table_depth(place)]
+    named = f" [{'.'.join(map(str, table))}]" if table else ""
+    return f"{path}{f', line {line}' if line else ''}:{named}"
 
 
-def _problem(location: tuple[int | str, ...], kind: str, message: str, table_depth: int) -> str:
-    table, key = location[:table_depth], location[table_depth:]
-    if len(location) <= 1 or table[0] not in ("models", "buckets"):
-        table, key = (), location
-    where = f"[{'.'.join(map(str, table))}] " if table else ""
-    name = ".".join(map(str, key)) or "the table"
-    said = "unknown key" if kind == "extra_forbidden" else message.removeprefix("Value error, ")
-    return f"{where}{name}: {said}"
+def _table_depth(place: Place) -> int:
+    """How many parts of a place are the name of its table."""
+    return 0 if len(place) == 1 else {"models": 2, "buckets": 2, "budgets": 1, "settings": 1}.get(str(place[0]), 0)
+
+
+def _line_of(text: str, place: Place) -> int | None:
+    """The line of a key, else of the innermost table or inline value around it, else none."""
+    table: Place = ()
+    best, best_depth = None, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        header = line.strip().startswith("[")
+        keys = _keys_of(line if header else f"{line.partition('=')[0]} = 0")
+        if keys is None:
+            continue
+        table, here = (keys, keys) if header else (table, (*table, *keys))
+        if here == place[: len(here)] and len(here) > best_depth:
+            best, best_depth = number, len(here)
+    return best
+
+
+def _keys_of(line: str) -> Place | None:
+    """The dotted key of one line of TOML; None for a line that is no key of its own."""
+    try:
+        found: Any = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return None
+    keys: list[int | str] = []
+    while isinstance(found, dict) and found:
+        name = next(iter(found))
+        keys.append(name)
+        found = found[name]
+    return tuple(keys) or None
 
 
 _Model = TypeVar("_Model", bound=Value)
@@ -137,4 +181,10 @@ def _read(path: Path, kind: type[_Model]) -> _Model | None:
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        raise UsageError(f"{path}: {problems(error)}") from None
+        raise UsageError("; ".join(_said(path, wrong) for wrong in wrong_values(error, kind))) from None
+
+
+def _said(path: Path, wrong: Wrong) -> str:
+    """Without its table, which `where` has named."""
+    inside = replace(wrong, place=wrong.place[_table_depth(wrong.place) :])
+    return f"{where(path, wrong.place)} {inside.named() if inside.place else f'it {wrong.reason}'}"

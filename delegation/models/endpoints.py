@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from delegation.card import Lane
 from delegation.errors import UsageError
@@ -211,7 +212,7 @@ def _entry(
 
 def _quota_pool(bucket: str, url: str, key: Key | None) -> str:
     """Provider, account and plan: two clients with other addresses or keys do not share a cooldown."""
-    account = hashlib.sha256(f"{host_of(url)}\n{(key and key.value) or ''}".encode()).hexdigest()
+    account = hashlib.sha256(f"{urlsplit(url).netloc.lower()}\n{(key and key.value) or ''}".encode()).hexdigest()
     return f"{bucket}@{account[:8]}"
 
 

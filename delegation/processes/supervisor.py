@@ -3,9 +3,10 @@
     supervisor.py PARENT_PID REPORT_FD FILE_BYTES GRACE_SECONDS COMMAND ARGUMENT...
 
 Every orphan below it becomes its child (PR_SET_CHILD_SUBREAPER), also one with a session of its own and an empty
-environment, so "no child left" is a fact and not a guess. It ends the tree when the command ends, on SIGTERM, and when
-its parent dies, even by SIGKILL. Exit status: the command's, or 128 + the signal. The report says how many processes
-had to be ended, or why the command could not be started.
+environment, so "no child left" is a fact and not a guess. It ends the tree when the command ends, on SIGTERM, when its
+parent dies, even by SIGKILL, and without any grace on SIGUSR1: a tree that multiplies must not get the time to. Exit
+status: the command's, or 128 + the signal. The report says how many processes had to be ended, or why the command could
+not be started.
 """
 
 import contextlib
@@ -15,11 +16,13 @@ import resource
 import signal
 import sys
 import time
+from collections import deque
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-_WATCHED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+_AT_ONCE = signal.SIGUSR1
+_WATCHED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, _AT_ONCE}
 _STRAGGLERS_SECONDS = 0.05  # the end of a pipeline may be on its way out by itself
 _LEFTOVERS_GRACE_SECONDS = 0.3
 _GIVE_UP_SECONDS = 10.0  # a process stuck in the kernel
@@ -37,9 +40,9 @@ def main(arguments: list[str]) -> int:
     pid = os.fork()
     if pid == 0:
         _become(command, int(report_fd), int(file_bytes))
-    status = _wait_for(pid)
+    status, told = _wait_for(pid)
     if status is None:
-        killed = _end_tree(float(grace_seconds))
+        killed = _end_tree(0 if told == _AT_ONCE else float(grace_seconds))
     else:
         time.sleep(_STRAGGLERS_SECONDS if _descendants() else 0)
         killed = _end_tree(_LEFTOVERS_GRACE_SECONDS)
@@ -68,15 +71,15 @@ def _limit(what: int, value: int) -> None:
     resource.setrlimit(what, (lower, hard))
 
 
-def _wait_for(pid: int) -> int | None:
-    """The command's wait status, or None when we are told to end."""
+def _wait_for(pid: int) -> tuple[int | None, int]:
+    """The command's wait status, or None when we are told to end; and the signal that told."""
     while True:
         arrived = signal.sigwait(_WATCHED)
         if arrived != signal.SIGCHLD:
-            return None
+            return None, arrived
         for ended, status in _reaped():
             if ended == pid:
-                return status
+                return status, arrived
 
 
 def _reaped() -> list[tuple[int, int]]:
@@ -93,12 +96,11 @@ def _end_tree(grace_seconds: float) -> int:
     started = time.monotonic()
     while time.monotonic() - started < _GIVE_UP_SECONDS:
         alive = _descendants()
-        gone_soon = time.monotonic() - started < grace_seconds
-        for pid in alive:
-            if gone_soon and pid in seen:
-                continue
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGTERM if gone_soon else signal.SIGKILL)
+        if time.monotonic() - started < grace_seconds and _AT_ONCE not in signal.sigpending():
+            _send(signal.SIGTERM, [pid for pid in alive if pid not in seen])
+        else:
+            _send_to_groups(signal.SIGKILL, set(alive.values()))
+            _send(signal.SIGKILL, list(alive))
         seen.update(alive)
         _reaped()
         if not alive:
@@ -107,20 +109,34 @@ def _end_tree(grace_seconds: float) -> int:
     return len(seen)
 
 
-def _descendants() -> list[int]:
-    children: dict[int, list[int]] = {}
+def _send(number: int, pids: list[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _send_to_groups(number: int, groups: set[int]) -> None:
+    """A whole group at one stroke: processes that multiply faster than they are found cannot slip through."""
+    for group in groups - {os.getpgrp()}:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, number)
+
+
+def _descendants() -> dict[int, int]:
+    """Everything below us, parents before their children, with its process group (made below us too)."""
+    children: dict[int, list[tuple[int, int]]] = {}
     for folder in os.listdir("/proc"):  # noqa: PTH208  # the hot loop
         if folder.isdigit():
             with contextlib.suppress(OSError):
-                state, parent = Path(f"/proc/{folder}/stat").read_bytes().rpartition(b")")[2].split()[:2]
+                state, parent, group = Path(f"/proc/{folder}/stat").read_bytes().rpartition(b")")[2].split()[:3]
                 if state not in (b"Z", b"X"):
-                    children.setdefault(int(parent), []).append(int(folder))
-    below: list[int] = []
-    open_ends = [os.getpid()]
+                    children.setdefault(int(parent), []).append((int(folder), int(group)))
+    below: dict[int, int] = {}
+    open_ends = deque([os.getpid()])
     while open_ends:
-        found = children.get(open_ends.pop(), [])
-        below += found
-        open_ends += found
+        found = children.get(open_ends.popleft(), [])
+        below.update(found)
+        open_ends += [pid for pid, _ in found]
     return below
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 
+from delegation.processes.descent import pids_below
+
 MARK = "PROCESS_TREE_ID"
 """Child processes inherit this variable; a tree inside a tree carries both ids, so the outer one ends it too."""
 
@@ -25,15 +27,22 @@ class Tree:
     def __init__(self, pid: int, mark: str) -> None:
         self._pid = pid
         self._mark = mark.encode()
-        self._seen: set[psutil.Process] = set()
+        self._seen: dict[psutil.Process, None] = {}  # parents before their children, as they are to be told
 
     def sample(self) -> None:
         """Remember what is below the command now."""
-        with contextlib.suppress(psutil.Error):
-            self._seen.update(psutil.Process(self._pid).children(recursive=True))
+        self._seen.update(dict.fromkeys(_processes(pids_below(self._pid))))
+
+    def has_more_than(self, most: int) -> bool:
+        """Whether more processes than that are below the command now. Cheap, however many there are."""
+        return len(pids_below(self._pid, most)) > most
 
     def below(self) -> list[psutil.Process]:
-        """The living descendants of the command, without the command itself."""
+        """The living descendants of the command, without the command itself; parents before their children.
+
+        The order matters to whoever tells them to end: a shell whose child went first takes it for an ordinary end and
+        runs on, or out, before the signal that is meant for it arrives.
+        """
         self.sample()
         return _alive(self._seen)
 
@@ -53,11 +62,10 @@ class Tree:
 
     def _found(self) -> list[psutil.Process]:
         self.sample()
-        self._seen.update(self._group())
-        self._seen.update(_marked(self._mark))
+        self._seen.update(dict.fromkeys(self._group()))
+        self._seen.update(dict.fromkeys(_marked(self._mark)))
         for process in list(self._seen):
-            with contextlib.suppress(psutil.Error):
-                self._seen.update(process.children(recursive=True))
+            self._seen.update(dict.fromkeys(_processes(pids_below(process.pid))))
         return [process for process in _alive(self._seen) if process.pid != os.getpid()]
 
     def _group(self) -> list[psutil.Process]:
@@ -99,7 +107,10 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def _marked(mark: bytes) -> list[psutil.Process]:
-    pids = _marked_in_proc(mark) if Path("/proc/self/environ").exists() else _marked_by_psutil(mark)
+    return _processes(_marked_in_proc(mark) if Path("/proc/self/environ").exists() else _marked_by_psutil(mark))
+
+
+def _processes(pids: Iterable[int]) -> list[psutil.Process]:
     found: list[psutil.Process] = []
     for pid in pids:
         with contextlib.suppress(psutil.Error):

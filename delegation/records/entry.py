@@ -32,5 +32,6 @@ class Progress(Value):
     max_turns: int | None = None
     detail: str | None = Field(default=None, description="One line for a person: the last tool, or what is waited for.")
     queue_reason: str | None = None
+    parked_until: datetime | None = Field(default=None, description="It has no process until then.")
     pid: int | None = None
     updated_at: datetime = Field(default_factory=lambda: datetime.now(UTC))

@@ -3,10 +3,13 @@
 <id>/entry.json       who it is: number, title, flow run
 <id>/request.json     the resolved request
 <id>/status.json      step, turn and heartbeat while it runs
+<id>/worktree.json    the tree that its agent works in
 <id>/trajectory.jsonl the agent's log
 <id>/work.json        what the agent step returned
 <id>/failure.txt      where in the worker the agent step failed
 <id>/patch.diff       the change
+<id>/base.log         output of the verify command on the base; candidate.log: with the change
+<id>/undo.diff        what takes the change back out of the caller's repository, once it was applied
 <id>/receipt.json     the result; earlier ones of the same run stay as receipt.1.json, ...
 """
 
@@ -24,6 +27,7 @@ from delegation.ids import is_id
 from delegation.receipt import Outcome, Receipt
 from delegation.records.entry import Entry, Progress
 from delegation.request import DelegationRequest
+from delegation.wrong_values import sentence
 
 _TITLE_LENGTH = 72
 _Kept = TypeVar("_Kept", Entry, Receipt, DelegationRequest)
@@ -168,7 +172,7 @@ def _parsed(kind: type[_Kept], path: Path) -> _Kept:
     try:
         return kind.model_validate_json(path.read_text(encoding="utf-8"))
     except (ValidationError, UnicodeDecodeError, OSError) as error:
-        reason = str(error).splitlines()[0]
+        reason = sentence(error, kind) if isinstance(error, ValidationError) else str(error).splitlines()[0]
         raise UsageError(
             f"{str(path)!r} is damaged ({reason}): the other files of that folder can be read by hand"
         ) from error

@@ -68,9 +68,9 @@ def _why_refused(verification: Verification | None) -> str:
     if verification is None:
         return "the verify command fails with the patch"
     if verification.newly_failing:
-        return f"with the patch, {_fails(len(verification.newly_failing))} that passed on the base commit"
+        return f"with the patch, {fails(len(verification.newly_failing))} that passed on the base commit"
     if verification.still_failing:
-        return f"with the patch, {_fails(len(verification.still_failing))} as on the base commit"
+        return f"with the patch, {fails(len(verification.still_failing))} as on the base commit"
     if verification.missing_wants:
         return f"{count(len(verification.missing_wants), 'wanted test')} did not pass"
     if verification.candidate and verification.candidate.verdict == "passed" and verification.reason:
@@ -95,5 +95,6 @@ def _runs(verification: Verification | None) -> tuple[CommandRun | None, Command
     return (verification.base, verification.candidate) if verification else (None, None)
 
 
-def _fails(number: int) -> str:
+def fails(number: int) -> str:
+    """`1 test fails`, `2 tests fail`."""
     return f"{count(number, 'test')} {'fails' if number == 1 else 'fail'}"

@@ -2,21 +2,28 @@
 
 from delegation.steps.agent import work
 from delegation.steps.collect import collect
-from delegation.steps.place import records
+from delegation.steps.handover import course, hand_over, note_giving_up, note_wait
+from delegation.steps.place import records, shared_state
 from delegation.steps.prepare import prepare
 from delegation.steps.record import headline_of, record, record_cancelled, record_lost
 from delegation.steps.verify import verify
-from delegation.steps.worktree import make_worktree, take_up
+from delegation.steps.worktree import let_go, make_worktree, take_up
 
 __all__ = [
     "collect",
+    "course",
+    "hand_over",
     "headline_of",
+    "let_go",
     "make_worktree",
+    "note_giving_up",
+    "note_wait",
     "prepare",
     "record",
     "record_cancelled",
     "record_lost",
     "records",
+    "shared_state",
     "take_up",
     "verify",
     "work",

@@ -5,8 +5,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from delegation.agents.attempts import attempts_in
 from delegation.agents.loop import run_agent
 from delegation.agents.results import AgentResult, TurnReport
 from delegation.agents.tools.toolbox import CLOUD_TIMEOUT_SECONDS, LOCAL_TIMEOUT_SECONDS, Toolbox
@@ -15,42 +16,63 @@ from delegation.chat.client import connect
 from delegation.chat.messages import ChatModel, Message, Reply, ToolSpec
 from delegation.checkout.patch import tree_now
 from delegation.checkout.worktree import Worktree
+from delegation.errors import EndpointError
 from delegation.files import publish
+from delegation.receipt import Attempt
 from delegation.records import Progress
+from delegation.records.wording import count
 from delegation.request import DelegationRequest, Endpoint
 from delegation.secrets import value_of
 from delegation.settings import load_settings
+from delegation.steps.contacts import Contacts
 from delegation.steps.continuing import take_over_conversation
 from delegation.steps.place import begin_step, home, record_folder, records
 from delegation.steps.room import Room, room_of
+from delegation.steps.unwalled import watch_checkout
 from delegation.work import Work
 
-BeforeRequest = Callable[[], None]
 OnTurn = Callable[[TurnReport], None]
+
+
+class Gatekeeper(Protocol):
+    """Who lets a model be asked, and hears at once what came of it."""
+
+    def before_request(self) -> None: ...
+
+    def answered(self) -> None: ...
+
+    def refused(self, error: EndpointError) -> None: ...
 
 
 def work(
     request: DelegationRequest,
     worktree: Worktree,
     *,
-    before_request: BeforeRequest = lambda: None,
+    endpoint: Endpoint | None = None,
+    gatekeeper: Gatekeeper | None = None,
     on_turn: OnTurn = lambda _: None,
 ) -> Work:
-    """Run the agent to its end, from where an earlier run of the same delegation stopped.
+    """Run the agent to its end, from where an earlier run of the same delegation stopped. `endpoint` is the model of
+    the chain that has the work; none means the first.
 
     `work.json` in the record tells what happened, finished or not. Raises the WorkFailed that ended unfinished work.
     """
     begin_step(request.id, "agent")
     started_at = datetime.now(UTC)
     room = room_of(request, worktree, home())
-    key = _key(request.endpoint)
+    endpoint = endpoint or request.endpoint
+    key = _key(endpoint)
     trajectory = Trajectory(record_folder(request.id) / "trajectory.jsonl", secrets=[key] if key else [])
-    with connect(request.endpoint, key, allow_hosts=request.local_hosts) as model:
+    with (
+        watch_checkout(request, room) as watched,
+        connect(endpoint, key, allow_hosts=request.local_hosts) as model,
+    ):
+        gated = _Gated(model, gatekeeper, Contacts(record_folder(request.id)))
         result = run_agent(
-            model=_Gated(model, before_request),
+            model=gated,
             agent=request.agent,
             task=request.card.task,
-            toolbox=_toolbox(request, worktree, room),
+            toolbox=_toolbox(request, endpoint, worktree, room),
             limits=request.limits,
             trajectory=trajectory,
             expects=request.card.expects,
@@ -59,7 +81,9 @@ def work(
             added=take_over_conversation(request, worktree, trajectory),
             on_turn=lambda report: _tell(request, report, on_turn),
         )
-        done = _work(result, tuple(sorted(model.contacted)), room, started_at)
+        attempts = attempts_in(trajectory.events(), (request.endpoint, *request.chain))
+        done = _work(result, endpoint, attempts, gated.contacts.all(), room, started_at)
+    done = done.model_copy(update={"warnings": (*done.warnings, *watched.warnings)})
     publish(record_folder(request.id) / "work.json", done.model_dump_json(indent=1))
     if result.failure is not None:
         publish(record_folder(request.id) / "failure.txt", "".join(traceback.format_exception(result.failure)))
@@ -68,10 +92,10 @@ def work(
 
 
 class _Gated:
-    """A model that is asked only while the slot is held."""
+    """A model that is asked only while the slot is held, and whose contacts are written down as they happen."""
 
-    def __init__(self, model: ChatModel, before_request: BeforeRequest) -> None:
-        self._model, self._before_request = model, before_request
+    def __init__(self, model: ChatModel, gatekeeper: Gatekeeper | None, contacts: Contacts) -> None:
+        self._model, self._gatekeeper, self.contacts = model, gatekeeper, contacts
 
     @property
     def endpoint(self) -> Endpoint:
@@ -82,8 +106,23 @@ class _Gated:
         return self._model.contacted
 
     def reply(self, *, system: str, messages: Sequence[Message], tools: Sequence[ToolSpec], **options: Any) -> Reply:
-        self._before_request()
-        return self._model.reply(system=system, messages=messages, tools=tools, **options)
+        gatekeeper = self._gatekeeper
+        if gatekeeper is None:
+            return self._asked(system=system, messages=messages, tools=tools, **options)
+        gatekeeper.before_request()
+        try:
+            reply = self._asked(system=system, messages=messages, tools=tools, **options)
+        except EndpointError as error:
+            gatekeeper.refused(error)
+            raise
+        gatekeeper.answered()
+        return reply
+
+    def _asked(self, **question: Any) -> Reply:
+        try:
+            return self._model.reply(**question)
+        finally:
+            self.contacts.add(self._model.contacted)
 
 
 def _key(endpoint: Endpoint) -> str | None:
@@ -92,12 +131,12 @@ def _key(endpoint: Endpoint) -> str | None:
     return value_of(home(), endpoint.key_ref, load_settings().environ)
 
 
-def _toolbox(request: DelegationRequest, worktree: Worktree, room: Room) -> Toolbox:
+def _toolbox(request: DelegationRequest, endpoint: Endpoint, worktree: Worktree, room: Room) -> Toolbox:
     return Toolbox(
         root=Path(worktree.root),
         workdir=str(Path(worktree.workdir).relative_to(worktree.root)),
         shell=room.shell if request.run_bash else None,
-        bash_timeout_seconds=LOCAL_TIMEOUT_SECONDS if request.endpoint.lane == "local" else CLOUD_TIMEOUT_SECONDS,
+        bash_timeout_seconds=LOCAL_TIMEOUT_SECONDS if endpoint.lane == "local" else CLOUD_TIMEOUT_SECONDS,
         allowed=request.agent.tools,
         may_leave=request.allow_path_escape,
         hidden=(home().root,),
@@ -105,14 +144,23 @@ def _toolbox(request: DelegationRequest, worktree: Worktree, room: Room) -> Tool
 
 
 def _tell(request: DelegationRequest, report: TurnReport, on_turn: OnTurn) -> None:
-    detail = f"{report.tool_calls} tool calls, last {report.last_tool}" if report.last_tool else None
+    detail = f"{count(report.tool_calls, 'tool call')}, last {report.last_tool}" if report.last_tool else None
     progress = Progress(step="agent", turn=report.turn, max_turns=report.max_turns, detail=detail)
     records().write_status(request.id, progress)
     on_turn(report)
 
 
-def _work(result: AgentResult, endpoints: tuple[str, ...], room: Room, started_at: datetime) -> Work:
+def _work(
+    result: AgentResult,
+    endpoint: Endpoint,
+    attempts: tuple[Attempt, ...],
+    endpoints: tuple[str, ...],
+    room: Room,
+    started_at: datetime,
+) -> Work:
     return Work(
+        model_used=endpoint.alias,
+        attempts=attempts,
         stop_reason=result.stop_reason,
         failure_kind=result.failure.kind if result.failure else None,
         failure_message=str(result.failure) if result.failure else None,

@@ -5,6 +5,8 @@ from pathlib import Path
 from delegation.home import Home
 from delegation.records import Progress, RecordStore, Step
 from delegation.settings import load_settings
+from delegation.shared_state import SharedState
+from delegation.stack_state import running_stack
 
 
 def home() -> Home:
@@ -17,6 +19,12 @@ def records() -> RecordStore:
 
 def record_folder(delegation_id: str) -> Path:
     return records().folder(delegation_id)
+
+
+def shared_state() -> SharedState:
+    """The tables that all processes share: the user's own database, else the running stack's. Raises StackError."""
+    settings = load_settings()
+    return SharedState(settings.database_url or running_stack(settings.home).database_url)
 
 
 def begin_step(delegation_id: str, step: Step, detail: str | None = None) -> None:

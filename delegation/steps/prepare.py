@@ -9,9 +9,8 @@ from delegation.errors import UsageError
 from delegation.records import RecordStore
 from delegation.request import DelegationRequest
 from delegation.settings import load_settings
-from delegation.shared_state import SharedState, claim
-from delegation.stack_state import running_stack
-from delegation.steps.place import begin_step
+from delegation.shared_state import claim
+from delegation.steps.place import begin_step, shared_state
 
 
 def prepare(card: Card | None, request: DelegationRequest | None) -> DelegationRequest:
@@ -41,7 +40,7 @@ def _check_still_there(request: DelegationRequest) -> None:
 def _admitted(card: Card) -> DelegationRequest:
     settings = load_settings()
     request = admit(card, settings, tool="ui")
-    with SharedState(settings.database_url or running_stack(settings.home).database_url) as state:
+    with shared_state() as state:
         number = claim(state, id=request.id, key=None, request_hash="", created_at=request.created_at).number
     RecordStore(settings.home).create(request, number)
     begin_step(request.id, "prepare")

@@ -4,17 +4,19 @@ import contextlib
 from datetime import UTC, datetime
 from pathlib import Path
 
+from delegation.agents.timing import Part, parts_of_work, seconds_at_work, seconds_waiting
+from delegation.agents.trajectory import Trajectory
 from delegation.checkout import worktree as trees
 from delegation.checkout.patch import Patch, ignored_by_agent
 from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
 from delegation.files import text_or_none
 from delegation.outcome import flags_of, outcome_of
-from delegation.receipt import Attempt, Cost, PatchSummary, Receipt, Timings, Verification
+from delegation.receipt import Cost, PatchSummary, Receipt, Timings, Verification
 from delegation.records import Entry, Progress
 from delegation.records.report import size_of
 from delegation.request import DelegationRequest
-from delegation.secrets import forget, forget_stale
+from delegation.secrets import forget
 from delegation.stack_state import live_state, run_url
 from delegation.steps.collect import collect
 from delegation.steps.place import begin_step, home, record_folder, records
@@ -82,18 +84,10 @@ def record(
     records().write_receipt(receipt)
     records().write_status(request.id, Progress(step="done", detail=headline_of(receipt)))
     _let_go_of_worktree(request, keep=outcome not in _FINISHED)
-    if request.key_is_own and outcome != "failed":  # a failed one can be retried; its key goes after a day
-        forget(home(), request.endpoint.key_ref)
-    forget_stale(home(), _own_keys_in_use)
+    if request.key_is_own and outcome != "failed":  # a failed one can be retried; the keeper's sweep has its key
+        with contextlib.suppress(OSError):
+            forget(home(), request.endpoint.key_ref)
     return receipt
-
-
-def _own_keys_in_use() -> list[str]:
-    """Keys that delegations without a receipt refer to."""
-    store = records()
-    open_ids = [each for each in store.ids() if not (store.folder(each) / "receipt.json").exists()]
-    requests = [store.request(each) for each in open_ids if (store.folder(each) / "request.json").exists()]
-    return [each.endpoint.key_ref for each in requests if each.key_is_own and each.endpoint.key_ref]
 
 
 def record_cancelled(request: DelegationRequest) -> Receipt:
@@ -139,32 +133,29 @@ def _of_work(request: DelegationRequest, work: Work | None) -> dict[str, object]
     """The worker's own account; everything is null where it never began."""
     if work is None:
         return {}
-    attempt = Attempt(
-        alias=request.endpoint.alias,
-        model=request.endpoint.model,
-        bucket=request.endpoint.bucket,
-        started_at=work.started_at,
-        ended_at=work.ended_at,
-        turns=work.turns,
-        failure_kind=work.failure_kind,
-        message=work.failure_message,
-        usage=work.usage,
-        cost=work.cost,
-    )
+    used = next((each for each in request.chain if each.alias == work.model_used), request.endpoint)
     return {
-        "model_used": request.endpoint.alias,
+        "model_used": used.alias,
+        "failed_over_from": request.endpoint.alias if used.alias != request.endpoint.alias else None,
+        "bucket": used.bucket,
+        "lane": used.lane,
         "response_model": work.response_model,
         "fallback_note": work.fallback_note,
         "answer": work.answer,
         "claim": work.claim,
         "turns": work.turns,
         "tool_calls": work.tool_calls,
+        "malformed_calls": work.malformed_calls,
+        "nudges": work.nudges,
+        "last_bash_exit": work.last_bash_exit,
+        "bash_failures": work.bash_failures,
         "stop_reason": work.stop_reason,
         "usage": work.usage,
         "cost": work.cost,
+        "costs": work.costs,
         "endpoints": work.endpoints,
         "confined_by": work.confined_by,
-        "attempts": (attempt,),
+        "attempts": work.attempts,
     }
 
 
@@ -194,12 +185,21 @@ def _timings(entry: Entry, work: Work | None, verification: Verification | None,
         if verification
         else []
     )
+    parts = _parts(entry.id, work)
     return Timings(
-        queued_seconds=(work.started_at - entry.created_at).total_seconds() if work else None,
-        agent_seconds=work.seconds if work else None,
+        queued_seconds=seconds_waiting(parts, entry.created_at) if parts else None,
+        agent_seconds=seconds_at_work(parts) if parts else None,
         verify_seconds=sum(runs) if runs else None,
         total_seconds=(now - entry.created_at).total_seconds(),
     )
+
+
+def _parts(delegation_id: str, work: Work | None) -> tuple[Part, ...]:
+    """The agent's stretches of work: `work` itself knows only the last, and is all there is where the log is gone."""
+    if work is None:
+        return ()
+    logged = parts_of_work(Trajectory(record_folder(delegation_id) / "trajectory.jsonl").events())
+    return logged or (Part(work.started_at, work.ended_at),)
 
 
 def _transcript_path(delegation_id: str) -> str | None:

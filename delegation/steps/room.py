@@ -26,6 +26,7 @@ class Room:
     env: Mapping[str, str]
     walls: Walls
     confiner: Confiner | None
+    most_processes: int
 
     @property
     def confined_by(self) -> str | None:
@@ -43,6 +44,7 @@ class Room:
             stdout_limit=_STDOUT,
             stderr_limit=_STDERR,
             cancelled=cancelled,
+            most_processes=self.most_processes,
         )
 
 
@@ -62,7 +64,13 @@ def room_of(request: DelegationRequest, worktree: Worktree, home: Home) -> Room:
         our_home=home.root,
         env=env,
     )
-    return Room(cwd=Path(worktree.workdir), env=env, walls=walls, confiner=find_confiner(request.confinement))
+    return Room(
+        cwd=Path(worktree.workdir),
+        env=env,
+        walls=walls,
+        confiner=find_confiner(request.confinement),
+        most_processes=request.max_processes,
+    )
 
 
 def callers_environment(request: DelegationRequest) -> dict[str, str]:

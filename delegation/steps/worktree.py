@@ -7,6 +7,7 @@ from delegation.checkout.patch import apply_in
 from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
 from delegation.files import publish
+from delegation.kept_trees import worktree_of
 from delegation.request import DelegationRequest
 from delegation.steps.continuing import take_over_change
 from delegation.steps.place import begin_step, home, record_folder
@@ -53,6 +54,13 @@ def take_up(request: DelegationRequest, worktree: Worktree) -> bool:
         return True
     folder = record_folder(request.id)
     return (folder / "receipt.json").exists() and (folder / "work.json").exists()
+
+
+def let_go(request: DelegationRequest) -> None:
+    """Hold the delegation's tree no longer in this process; the tree itself stays, since its work is not over."""
+    worktree = worktree_of(home(), request.id)
+    if worktree is not None:
+        worktree.ledger.release(worktree.name)
 
 
 def _set_up(request: DelegationRequest, worktree: Worktree, command: str) -> Worktree:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from delegation.card import Accept
 from delegation.receipt import CommandRun, Flag, TestStatus, Verdict
+from delegation.records.wording import fails
 
 _NODE_FILE = re.compile(r"[^>]*\.[cm]?[jt]sx?")  # node names a file only when it cannot be loaded
 _BAD: frozenset[TestStatus] = frozenset({"failed", "error"})
@@ -134,7 +135,7 @@ def overlaid(first: CommandRun, again: CommandRun) -> CommandRun:
     tests = {**(first.tests or {}), **(again.tests or {})}
     bad = [name for name, status in tests.items() if status in _BAD]
     green = not bad and again.exit_code == 0
-    reason = None if green else f"{len(bad)} tests fail" if bad else again.reason
+    reason = None if green else fails(len(bad)) if bad else again.reason
     return again.model_copy(update={"tests": tests, "verdict": "passed" if green else "failed", "reason": reason})
 
 

@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 
 from delegation.receipt import CommandRun, Verdict
+from delegation.verdict.canaries import Canaries
 from delegation.verdict.candidate import Candidate
 from delegation.verdict.comparison import NO_TESTS, Comparison, Observed, bad_tests, passed_any
 from delegation.verdict.conditions import Conditions
 from delegation.verdict.observation import Seen
 from delegation.verdict.runners import Instrumented, chosen_by_word
-from delegation.verdict.tampering import Canaries
 from delegation.verdict.trial import perform
 
 _WHOLE_SECONDS = 5.0  # a suite as quick as this is run whole with the canaries, a longer one for them alone

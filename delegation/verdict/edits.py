@@ -9,7 +9,8 @@ from typing import Literal
 
 Kind = Literal["added", "edited", "deleted"]
 
-_TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testdata", "__snapshots__"})
+_MOCKS = "__mocks__"  # jest puts what lies there in the place of installed packages, unasked
+_TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testdata", "__snapshots__", _MOCKS})
 _TEST_FILE = re.compile(
     r"test_.*\.py|.*_test\.(?:py|go|rb|exs|cc|cpp|c|rs)|tests?\.rs|.*\.(?:test|spec)\.[cm]?[jt]sx?|.*Tests?\.(?:java|kt|cs)|.*_spec\.rb"
 )
@@ -17,14 +18,24 @@ _CONFIGURATION = re.compile(
     r"\.?pytest\.(?:ini|toml)|tox\.(?:ini|toml)|noxfile\.py|\.coveragerc|(?:GNU)?[Mm]akefile|.*\.mk|[Jj]ustfile|Taskfile\.ya?ml"
     r"|(?:jest|vitest|karma|ava|babel|playwright)\.config\..*|\.mocharc.*|\.jestrc.*|\.npmrc|nextest\.toml"
     r"|\.python-version|\.tool-versions|\.?mise\.toml|uv\.toml|rust-toolchain(?:\.toml)?|\.nvmrc|\.node-version"
-    r"|\.yarnrc(?:\.ya?ml)?|\.pnpmfile\.c?js"
+    r"|\.yarnrc(?:\.ya?ml)?|\.pnpmfile\.c?js|\.pnp\..*|node\.config\.json|\.babelrc.*|\.(?:c8|nyc|tap)rc.*|Rakefile|\.rspec"
+    r"|(?:jest|vitest|mocha|karma|ava|tests?)[._-]?[Ss]etup(?:[._-]\w+)*\.[cm]?[jt]sx?"
+    r"|setup[._-]?(?:[Jj]est|[Vv]itest|[Mm]ocha|[Tt]ests?|[Ee]nv)\.[cm]?[jt]sx?"
 )
-_INSTALLED = frozenset({".venv", "venv", "node_modules", ".cargo", ".tox", ".nox"})  # what a setup puts there, no agent
+# Steers the build as well as the tests: whether a change needs it or hides behind it no run can say.
+_UNCLEAR = re.compile(
+    r"build\.rs|(?:vite|webpack|rollup)\.config\..*|vitest\.workspace\..*|tsconfig.*\.json|deno\.jsonc?|\.swcrc|bunfig\.toml"
+    r"|(?:turbo|nx|lerna)\.json|pnpm-workspace\.yaml|go\.work|[Gg]runtfile\..*|[Gg]ulpfile\..*"
+)
+_UNCLEAR_FOLDER = "vendor"
+_INSTALLED = frozenset(  # what a setup puts there, no agent
+    {".venv", "venv", "node_modules", ".cargo", ".tox", ".nox", ".yarn"}
+)
 _PROGRAMS = re.compile(
     r"(?:python[\d.]*|pytest|py\.test|node|npm|npx|yarn|pnpm|jest|make|go|cargo|env|(?:ba|da)?sh)(?:\.(?:exe|cmd|bat))?"
 )
 _HIJACKERS = frozenset({"conftest", "sitecustomize", "usercustomize", "pytest", "_pytest", "py", "pluggy", "iniconfig"})
-_PARTLY = re.compile(r"pyproject\.toml|setup\.cfg|package\.json|\.env(?:\..+|rc)?|.+\.env|.+\.rs")
+_PARTLY = re.compile(r"pyproject\.toml|setup\.cfg|package\.json|Cargo\.toml|go\.mod|\.env(?:\..+|rc)?|.+\.env|.+\.rs")
 _HEADER = b"diff --git "
 
 
@@ -88,13 +99,15 @@ def edits_of(
 def _sort(change: Change, judges: frozenset[str], unclear: frozenset[str], folders: frozenset[str]) -> str:
     place = PurePosixPath(change.path)
     old_test = any(_is_old_test(path, change, judges) for path in change.paths)
+    if _UNCLEAR.fullmatch(place.name):
+        return "unclear"
     if _PARTLY.fullmatch(place.name) and change.path == change.old_path and not (old_test and place.suffix == ".rs"):
         return "partial"
     if any(_steers(PurePosixPath(path), change, folders) for path in change.paths):
         return "steers"
     if old_test:
         return "test"
-    if unclear & set(change.paths):
+    if unclear & set(change.paths) or _UNCLEAR_FOLDER in place.parts[:-1]:
         return "unclear"
     return "new" if _runs_with_tests(place) else "kept"
 
@@ -105,6 +118,7 @@ def _steers(place: PurePosixPath, change: Change, folders: frozenset[str]) -> bo
         or _CONFIGURATION.fullmatch(place.name) is not None
         or _PROGRAMS.fullmatch(place.name) is not None
         or any(part in _INSTALLED or part.endswith((".dist-info", ".egg-info")) for part in place.parts)
+        or (_MOCKS in place.parts and change.kind == "added")
     )
 
 

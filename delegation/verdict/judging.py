@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from delegation.process import Finished
 from delegation.receipt import TestStatus, Verdict
+from delegation.records.wording import fails
 from delegation.verdict.comparison import CANNOT_IMPORT, NO_TESTS
 from delegation.verdict.runners import Runner
 
@@ -23,6 +24,11 @@ _NO_TESTS = re.compile(
     r"no tests ran in |collected 0 items\s*$|^Ran 0 tests in |^NO TESTS RAN|^No tests found, exiting|^[#ℹ] tests 0\s*$",
     re.MULTILINE,
 )
+# A file or folder named like a target that is not phony: make then has nothing to do, and says so.
+_NOTHING_TO_MAKE = re.compile(
+    r"^g?make(?:\[\d+\])?: (?:[`'].+' is up to date\.|Nothing to be done for [`'].+'\.)$", re.MULTILINE
+)
+_NOT_FROM_MAKE = re.compile(r"^(?!g?make(?:\[\d+\])?: ).*\S", re.MULTILINE)
 
 
 def judge(
@@ -42,6 +48,8 @@ def judge(
         return "none", "cancelled"
     if finished.timed_out:
         return "none", f"{TIMEOUT}no end after {timeout_seconds:g} s"
+    if finished.too_many_processes:
+        return "none", f"ended: more than {finished.too_many_processes} processes at once"
     if finished.disk_full:
         return "none", "ended because the disk is nearly full"
     if number := _signal_of(finished, output):
@@ -60,12 +68,12 @@ def _by_result(
 ) -> tuple[Verdict, str | None]:
     failing = [name for name, status in (tests or {}).items() if status in ("failed", "error")]
     if finished.exit_code == 0:
-        return ("failed", f"{len(failing)} tests fail although the command exits 0") if failing else ("passed", None)
+        return ("failed", f"{fails(len(failing))} although the command exits 0") if failing else ("passed", None)
     foreign = sorted({name.split(".")[0] for name in _MISSING_IMPORT.findall(output)})
     ran = any(status in ("passed", "failed") for status in (tests or {}).values())
     if foreign and not ran and not any(is_own_module(name) for name in foreign):
         return "failed", f"{CANNOT_IMPORT}no module named {', '.join(map(repr, foreign))}"
-    return "failed", f"{len(failing)} tests fail" if failing else f"exit code {finished.exit_code}"
+    return "failed", fails(len(failing)) if failing else f"exit code {finished.exit_code}"
 
 
 def _signal_of(finished: Finished, output: str) -> int | None:
@@ -100,6 +108,8 @@ def _ran_nothing(
 ) -> bool:
     if tests is not None:
         return not tests
+    if finished.exit_code == 0 and _NOTHING_TO_MAKE.search(output) and not _NOT_FROM_MAKE.search(output):
+        return True
     if "pytest" in runners and finished.exit_code == 5:
         return True
     return bool(runners) and _NO_TESTS.search(output) is not None

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
+from delegation.verdict.manifests import cargo_tables, restored_go_mod, steers_cargo
+
 _STEERING_TABLE = re.compile(
     r"(?:tool[.:])?(?:pytest|coverage|tox|nox|hatch\.envs|pdm\.scripts|poe|taskipy)\b.*|project\.entry-points\.pytest11|testenv.*|aliases|nosetests"
 )
@@ -19,7 +21,7 @@ _STEERING_LINE = re.compile(
     r"\s*[:?+]?="
 )
 _RUST_TESTS = re.compile(r"^#\[cfg\(test\)\]\n(?:#\[.*\]\n)*mod \w+ \{\n.*?^\}\n?", re.MULTILINE | re.DOTALL)
-_STEERING_KEYS = ("scripts", "jest", "mocha", "ava", "vitest", "c8", "nyc", "tap")
+_STEERING_KEYS = ("scripts", "jest", "mocha", "ava", "vitest", "c8", "nyc", "tap", "babel", "wireit")
 
 
 def restored(name: str, base: str | None, candidate: str | None) -> str | None:
@@ -34,8 +36,12 @@ def restored(name: str, base: str | None, candidate: str | None) -> str | None:
         return _restored_rust(base or "", candidate)
     if re.fullmatch(r"\.env.*|.+\.env", name):
         return _restored_environment(base or "", candidate)
+    if name == "go.mod":
+        return restored_go_mod(base or "", candidate)
+    if name == "Cargo.toml":
+        return restored_tables(base or "", candidate, cargo_tables, steers_cargo)
     reader = _toml_tables if name.endswith(".toml") else _ini_tables
-    return _restored_tables(base or "", candidate, reader)
+    return restored_tables(base or "", candidate, reader, _steers)
 
 
 def _restored_package(base: str, candidate: str) -> str:
@@ -70,15 +76,17 @@ def _steering(package: Mapping[str, object]) -> dict[str, object]:
     return {key: package[key] for key in _STEERING_KEYS if key in package}
 
 
-def _restored_tables(base: str, candidate: str, read: Callable[[str], dict[str, object]]) -> str:
+def restored_tables(
+    base: str, candidate: str, read: Callable[[str], dict[str, object]], steers: Callable[[str], bool]
+) -> str:
     """Exchange whole sections of text; where that does not give exactly what is wanted, the base's file."""
     try:
         before, after = read(base), read(candidate)
         if before == after:
             return candidate
         merged = "".join(
-            [*(text for name, text in _sections(candidate) if not _steers(name))]
-            + [_closed(text) for name, text in _sections(base) if _steers(name)]
+            [*(text for name, text in _sections(candidate) if not steers(name))]
+            + [_closed(text) for name, text in _sections(base) if steers(name)]
         )
         return merged if read(merged) == before else base
     except (ValueError, configparser.Error):

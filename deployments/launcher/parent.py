@@ -22,6 +22,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from deployments.launcher.client import RUN_VARIABLE
 from deployments.launcher.monitor import watch
 from deployments.launcher.runs import launched_runs
 from deployments.processes import adopt_orphans, end_with_parent
@@ -139,7 +140,7 @@ def _run(connection: socket.socket, request: dict[str, Any], descriptors: list[i
             os.close(descriptor)
         return pid
 
-    watch(connection, start, str(request["env"].get("PREFECT__FLOW_RUN_ID", "unknown")), runs, peer)
+    watch(connection, start, str(request["env"].get(RUN_VARIABLE, "unknown")), runs, peer)
 
 
 def _become_flow_process(request: dict[str, Any], descriptors: list[int]) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CoercionError, CycloptsError
 
 from delegation.errors import UsageError
+from delegation.wrong_values import allowed
 
 VERBS = {
     "up": ("stack:up", "Start the stack, or say where it runs."),
@@ -45,8 +46,15 @@ def run(words: Sequence[str]) -> int:
     except CycloptsError as error:
         asked = words[0] if words and words[0] in VERBS else ""
         help_words = " ".join(filter(None, ["delegate", asked, "--help"]))
-        raise UsageError(f"{error} See `{help_words}`.") from None
+        raise UsageError(f"{_said(error)} See `{help_words}`.") from None
     return result if isinstance(result, int) else 0
+
+
+def _said(error: CycloptsError) -> str:
+    """A value of the wrong type in the words that the fields of a card are told in; the rest in the parser's."""
+    if isinstance(error, CoercionError) and error.token and error.token.keyword and error.target_type in (int, float):
+        return f"{error.token.keyword} must be {allowed(error.target_type)}, not {error.token.value!r}."
+    return str(error)
 
 
 def _with_stdin_named(words: Sequence[str]) -> list[str]:

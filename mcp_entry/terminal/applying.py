@@ -1,10 +1,12 @@
 """The verb `apply`: each change by itself, a whole set or nothing, or all as a branch."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from delegation.errors import DelegateError, UsageError
+from delegation.records.wording import count
 from mcp_entry.exits import CANNOT, OK
 from mcp_entry.results import AppliedBranch, AppliedPatch, AppliedSet
 from mcp_entry.terminal.common import AsJson, Id, print_json, print_line, say, service
@@ -128,11 +130,20 @@ def _told(made: AppliedBranch, *, as_json: bool) -> int:
 def _say_applied(done: AppliedPatch | AppliedSet | AppliedBranch) -> None:
     match done:
         case AppliedPatch():
-            what = f"{done.id} ({done.outcome}) applied to {done.repo}: {', '.join(done.files) or 'nothing to change'}"
+            what = f"{done.id} ({done.outcome}) {_into(done.repo, done.files)}"
         case AppliedSet():
-            what = f"{len(done.ids)} changes applied to {done.repo}: {', '.join(done.files)}"
+            what = f"{count(len(done.ids), 'change')} {_into(done.repo, done.files, many=len(done.ids) > 1)}"
         case AppliedBranch():
-            what = f"{len(done.ids)} changes are {done.commits} commits of the branch {done.branch} in {done.repo}"
+            made = f"{count(len(done.ids), 'change')} as {count(done.commits, 'commit')}"
+            what = f"the branch {done.branch} in {done.repo} has {made}"
+            if done.commits < len(done.ids):
+                what += " (the rest is in HEAD already)"
     say(what)
     if done.undo:
         say(f"undo with: {done.undo}")
+
+
+def _into(repo: str, files: Sequence[str], *, many: bool = False) -> str:
+    if not files:
+        return f"{'were' if many else 'was'} already applied to {repo}: every file there is as it would be"
+    return f"applied to {repo}: {', '.join(files)}"

@@ -1,11 +1,13 @@
 """From the words of `delegate run` to a card: flags over a card file, and the task from exactly one place."""
 
 import json
+import os
+import stat
 import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 from cyclopts import Parameter
 
@@ -28,7 +30,9 @@ class CardOptions:
     base: Annotated[str | None, _option("Branch, tag or commit to start from.")] = None
     agent: Annotated[str | None, _option("Name of a Markdown agent.")] = None
     model: Annotated[str | None, _option("Alias of a model; see `delegate models`.")] = None
-    verify: Annotated[str | None, _option("Shell command that judges the change.")] = None
+    verify: Annotated[
+        str | None, _option("Shell command that judges the change; auto: the one that the files speak for.")
+    ] = None
     setup: Annotated[str | None, _option("Shell command that prepares each checkout.")] = None
     lane: Annotated[
         Literal["local", "flat_plan", "metered", "subscription_cli"] | None,
@@ -67,12 +71,21 @@ class TaskSource:
 def card_of(options: CardOptions, source: TaskSource) -> Card:
     """The card. Raises UsageError that names the option, NotFoundError for a file that is not there."""
     fields = _card_file(source.card_file)
-    fields.update(_given(options))
+    given = _given(options)
+    fields.update(given)
     task = _task(source, has_one=bool(fields.get("task")))
     if task is not None:
         fields["task"] = task
-    fields["repo"] = str(Path(fields.get("repo") or ".").expanduser().absolute())
-    return checked_card(fields, "the card")
+    repo = fields.setdefault("repo", ".")
+    if isinstance(repo, str) and repo.strip():
+        fields["repo"] = str(Path(repo).expanduser().absolute())
+    return checked_card(fields, "the card", {name: _flag_of(name) for name in given})
+
+
+def _flag_of(field: str) -> str:
+    """What a person types for a field of the card."""
+    short = {"budget_usd": "budget", "timeout_seconds": "timeout", "verify_timeout_seconds": "verify-timeout"}
+    return f"--{short.get(field, field.replace('_', '-'))}"
 
 
 def words_of(words: str | None, task_file: str | None, what: str) -> str:
@@ -127,19 +140,49 @@ def _task(source: TaskSource, *, has_one: bool) -> str | None:
 
 
 def _text_of(path: Path) -> str:
+    """A file, or a pipe that the shell opened for us (`<(...)`). Never waits for a writer that may not come."""
     try:
-        return path.expanduser().read_text(encoding="utf-8-sig")
+        path = path.expanduser()
+        _check_kind(path, path.stat().st_mode)
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "rb") as stream:
+            if sys.platform != "win32":
+                os.set_blocking(descriptor, True)
+            return _decoded(stream, repr(str(path))).replace("\r\n", "\n")
     except FileNotFoundError:
         raise NotFoundError(f"no file {str(path)!r}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise UsageError(f"cannot read {str(path)!r}: {error}") from error
 
 
+def _check_kind(path: Path, mode: int) -> None:
+    if stat.S_ISREG(mode) or (stat.S_ISFIFO(mode) and _is_a_descriptor(path)):
+        return
+    kinds = {
+        stat.S_ISDIR: "a folder",
+        stat.S_ISFIFO: "a named pipe",
+        stat.S_ISCHR: "a device",
+        stat.S_ISBLK: "a device",
+    }
+    kind = next((name for is_kind, name in kinds.items() if is_kind(mode)), "no regular file")
+    raise UsageError(
+        f"cannot read {str(path)!r}: it is {kind}; name a regular file, or pipe the text to stdin with '-'"
+    )
+
+
+def _is_a_descriptor(path: Path) -> bool:
+    return path.parent in (Path("/dev/fd"), Path("/proc/self/fd")) or path == Path("/dev/stdin")
+
+
 def _text_of_stdin() -> str:
-    content = sys.stdin.buffer.read(_TASK_BYTES + 1)
+    return _decoded(sys.stdin.buffer, "stdin")
+
+
+def _decoded(stream: BinaryIO, name: str) -> str:
+    content = stream.read(_TASK_BYTES + 1)
     if len(content) > _TASK_BYTES:
-        raise UsageError(f"the task on stdin is longer than {_TASK_BYTES // 1024 // 1024} MiB")
+        raise UsageError(f"{name} is longer than {_TASK_BYTES // 1024 // 1024} MiB, which is the limit")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError(f"the task on stdin is not UTF-8: {error}") from error
+        raise UsageError(f"{name} is not UTF-8: {error}") from error

@@ -31,9 +31,17 @@ def agents(
 
 
 def models(
-    *, ask: Annotated[bool, Parameter(help="Ask each endpoint whether it answers.")] = True, json: AsJson = False
+    *,
+    ask: Annotated[bool, Parameter(help="Ask each endpoint whether it answers.")] = True,
+    record: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="What each has come to so far, from your own delegations."),
+    ] = False,
+    json: AsJson = False,
 ) -> int:
     """Models by alias. An endpoint is asked for its list of models only; nothing is spent."""
+    if record:
+        return _record(as_json=json)
     from mcp_entry.backend import backend
     from mcp_entry.terminal.common import say
 
@@ -52,7 +60,27 @@ def models(
         )
         for m in found.models
     ]
-    show_table(out(), ("  model", "lane", "endpoint", ""), rows)
+    show_table(out(), ("  model", "lane", "endpoint", "state"), rows)
+    for warning in dict.fromkeys(warning for line in found.models for warning in line.warnings):
+        say(f"warning: {warning}")
     if found.problem:
         say(found.problem)
+    return OK
+
+
+def _record(*, as_json: bool) -> int:
+    from delegation.records.track_record import track_record
+    from mcp_entry.terminal.common import say
+
+    verbs = service()
+    found = track_record(verbs.records, str(verbs.settings.home.no_repository))
+    if as_json:
+        print_json(found)
+        return OK
+    from mcp_entry.render import out
+    from mcp_entry.track_record import show_track_record
+
+    show_track_record(out(), found)
+    if found.unreadable:
+        say(f"{found.unreadable} records cannot be read and are left out; `delegate list` names them")
     return OK

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,6 +16,7 @@ from delegation.errors import DelegateError, StackError, UsageError
 from delegation.files import publish
 from delegation.receipt import Receipt
 from delegation.settings import Settings
+from delegation.wrong_values import sentence
 from mcp_entry.calls import MAX_ITERATIONS, TIMEOUT_SECONDS, agentic_card, folder_of, question_card, text_of
 from mcp_entry.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
 from mcp_entry.service import Service
@@ -46,6 +47,9 @@ class _Agentic(_Job):
     working_dir: str = Field(min_length=1)
     max_iterations: int = Field(default=MAX_ITERATIONS, ge=1, le=150)
     timeout_seconds: int = Field(default=TIMEOUT_SECONDS, ge=1)
+
+
+_Kind = TypeVar("_Kind", bound=_Job)
 
 
 @dataclass(frozen=True)
@@ -87,12 +91,24 @@ def _job(line: str, number: int, settings: Settings) -> Job:
     if not isinstance(fields, dict):
         raise UsageError('a job is an object, such as {"task": "..."}')
     agentic = "dir" in fields or "working_dir" in fields
-    given = _renamed(fields, {"dir": "working_dir", "prompt": "task"} if agentic else {"task": "prompt"})
-    job = _Agentic.model_validate(given) if agentic else _Question.model_validate(given)
+    job = (
+        _read(_Agentic, fields, {"dir": "working_dir", "prompt": "task"})
+        if agentic
+        else _read(_Question, fields, {"task": "prompt"})
+    )
     name = job.name if job.name is not None else f"job-{number}"
     if not _NAME.fullmatch(name):
         raise UsageError(f"name {name!r} cannot be a file's: use letters, digits, '-', '_', '.' and spaces")
     return Job(name, _card(job, settings), job.capture_transcript)
+
+
+def _read(kind: type[_Kind], fields: dict[str, Any], other_names: dict[str, str]) -> _Kind:
+    given = _renamed(fields, other_names)
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        told = {full: short for short, full in other_names.items() if short in fields}
+        raise UsageError(sentence(error, kind, told)) from None
 
 
 def _renamed(fields: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
@@ -114,8 +130,6 @@ def _card(job: _Agentic | _Question, settings: Settings) -> Card:
 
 
 def _said(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
     return f"not JSON: {error}" if isinstance(error, json.JSONDecodeError) else str(error)
 
 

@@ -1,6 +1,7 @@
 """The verbs that make and end delegations: run, wait, rerun, cancel."""
 
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -112,11 +113,11 @@ def _report(verbs: Service, started: Started, *, wait: bool, as_json: bool) -> i
         if warning not in verbs.settings.warnings:  # those were said when the settings were read
             say(f"warning: {warning}")
     number = "" if started.number is None else f" (#{started.number})"
-    say(f"{started.id}{number} {'submitted' if started.is_new else 'is the delegation of this key'}")
+    say(f"{started.id}{number} {_what_it_is(started)}")
     if started.ui_url:
         say(f"in the UI: {started.ui_url}")
     if wait:
-        return _followed(verbs, started.id, until=None, as_json=as_json)
+        return _followed(verbs, started.id, until=None, as_json=as_json, said=started.warnings)
     watch = watch_command(verbs.settings.home, started.id)
     if as_json:
         print_json({**vars(started), "watch": watch})
@@ -126,7 +127,15 @@ def _report(verbs: Service, started: Started, *, wait: bool, as_json: bool) -> i
     return OK
 
 
-def _followed(verbs: Service, delegation_id: str, *, until: float | None, as_json: bool) -> int:
+def _what_it_is(started: Started) -> str:
+    if started.judged_again:
+        return "is judged again: its verify step runs, no model is asked"
+    return "submitted" if started.is_new else "is the delegation that has this key already"
+
+
+def _followed(
+    verbs: Service, delegation_id: str, *, until: float | None, as_json: bool, said: Collection[str] = ()
+) -> int:
     try:
         receipt = follow(verbs, delegation_id, until=until)
     except StoppedWaiting:
@@ -138,16 +147,16 @@ def _followed(verbs: Service, delegation_id: str, *, until: float | None, as_jso
         )
         say(f"end it with: delegate cancel {delegation_id}")
         return STOPPED_WAITING
-    return _shown(receipt, as_json=as_json)
+    return _shown(receipt, as_json=as_json, said=said)
 
 
-def _shown(receipt: Receipt, *, as_json: bool) -> int:
+def _shown(receipt: Receipt, *, as_json: bool, said: Collection[str]) -> int:
     if as_json:
         print_json(receipt)
     else:
         from mcp_entry.render import out, show_receipt
 
-        show_receipt(out(), receipt)
+        show_receipt(out(), receipt, said=said)
     code = exit_code_of(receipt)
     assert code in (OK, OTHER_OUTCOME)
     return code

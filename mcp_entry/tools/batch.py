@@ -1,14 +1,15 @@
 """Several agents at once, and all their results in the order of the tasks."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError
 
 from delegation.card import Card, Lane
 from delegation.errors import DelegateError, UsageError
 from delegation.receipt import Outcome
-from mcp_entry.cards import checked_card
+from delegation.wrong_values import sentence
+from mcp_entry.cards import checked_card, fields_of
 from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
 from mcp_entry.service import Service
 from mcp_entry.tools.delegations import WaitSeconds
@@ -65,7 +66,9 @@ def tools(desk: Desk) -> Iterable[Tool]:
 def _batch(desk: Desk) -> Any:
     @expected
     async def delegate_batch(
-        ctx: Ctx, tasks: Annotated[list[AgentTask], Field(min_length=1)], wait_seconds: WaitSeconds = None
+        ctx: Ctx,
+        tasks: Annotated[list[SkipValidation[AgentTask]], Field(min_length=1)],
+        wait_seconds: WaitSeconds = None,
     ) -> Batch:
         """Hand several pieces of work to agents at once and wait for all; results in the order of the tasks.
 
@@ -85,7 +88,7 @@ def _batch(desk: Desk) -> Any:
     return delegate_batch
 
 
-def _check_size(verbs: Service, tasks: Sequence[AgentTask]) -> None:
+def _check_size(verbs: Service, tasks: Sequence[object]) -> None:
     most = verbs.settings.max_queue
     if len(tasks) > most:
         raise UsageError(
@@ -93,11 +96,24 @@ def _check_size(verbs: Service, tasks: Sequence[AgentTask]) -> None:
         )
 
 
-def _submitted(verbs: Service, task: AgentTask, key: str | None) -> str | DelegateError:
+def _submitted(verbs: Service, given: object, key: str | None) -> str | DelegateError:
+    """`given` is what the client sent, unchecked: one that is no task is refused alone."""
     try:
-        return verbs.submit(_card(verbs, task, key), tool="delegate_batch").id
+        return verbs.submit(_card(verbs, _task(given), key), tool="delegate_batch").id
     except DelegateError as error:
         return error
+
+
+def _task(given: object) -> AgentTask:
+    try:
+        return AgentTask.model_validate(fields_of(given, "a task"))
+    except ValidationError as error:
+        raise UsageError(f"this task cannot be used: {sentence(error, AgentTask)}") from None
+
+
+def _agent_name(given: object) -> str | None:
+    name = cast(dict[str, Any], given).get("agent_name") if isinstance(given, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _card(verbs: Service, task: AgentTask, key: str | None) -> Card:
@@ -107,20 +123,20 @@ def _card(verbs: Service, task: AgentTask, key: str | None) -> Card:
     )
 
 
-def _results(verbs: Service, tasks: Sequence[AgentTask], submitted: Sequence[str | DelegateError]) -> list[BatchResult]:
+def _results(verbs: Service, tasks: Sequence[object], submitted: Sequence[str | DelegateError]) -> list[BatchResult]:
     share = max(200, _TEXTS // len(tasks))
     return [_result(verbs, task, each, share) for task, each in zip(tasks, submitted, strict=True)]
 
 
-def _result(verbs: Service, task: AgentTask, submitted: str | DelegateError, share: int) -> BatchResult:
+def _result(verbs: Service, task: object, submitted: str | DelegateError, share: int) -> BatchResult:
     if isinstance(submitted, DelegateError):
-        return BatchResult(agent_name=task.agent_name, error=clipped(str(submitted), share))
+        return BatchResult(agent_name=_agent_name(task), error=clipped(str(submitted), share))
     view = view_of(verbs.summary(submitted), verbs.settings.home)
     text = view.answer or view.claim
     return BatchResult(
         delegation_id=view.delegation_id,
         number=view.number,
-        agent_name=view.agent or task.agent_name,
+        agent_name=view.agent or _agent_name(task),
         state=view.state,
         outcome=view.outcome,
         summary=clipped(view.summary, share),

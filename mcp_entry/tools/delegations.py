@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SkipValidation
 
 from delegation.card import Accept, Card, Expects, Isolation, Lane
 from delegation.errors import DelegateError, UsageError
-from mcp_entry.cards import checked_card
+from mcp_entry.cards import checked_card, fields_of
 from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
 from mcp_entry.results import Started
 from mcp_entry.service import RerunFrom, Service
@@ -73,6 +73,7 @@ class ApplyResult(BaseModel):
     repo: str
     outcome: str
     files: list[str]
+    already_applied: bool = Field(default=False, description="It was there before; nothing was changed.")
     undo: str | None = None
 
 
@@ -106,7 +107,8 @@ def _delegate(desk: Desk) -> Any:
             str | None, Field(description="Alias of a model (local_backend_status); none: the default.")
         ] = None,
         verify: Annotated[
-            str | None, Field(description="Shell command that judges the change, such as 'pytest -q'.")
+            str | None,
+            Field(description="Shell command that judges the change, such as 'pytest -q'; 'auto' detects it."),
         ] = None,
         setup: Annotated[str | None, Field(description="Shell command that prepares each checkout.")] = None,
         base: Annotated[str, Field(description="Branch, tag or commit to start from.")] = "HEAD",
@@ -150,22 +152,24 @@ def _delegate(desk: Desk) -> Any:
 def _submit(desk: Desk) -> Any:
     @expected
     async def submit_delegations(
-        ctx: Ctx, cards: Annotated[list[Card], Field(min_length=1, max_length=_MOST_CARDS)]
+        ctx: Ctx, cards: Annotated[list[SkipValidation[Card]], Field(min_length=1, max_length=_MOST_CARDS)]
     ) -> Submissions:
         """Submit several pieces of work and return their ids at once. A card that is refused stops no other."""
-        numbered = [
-            card if card.key else card.model_copy(update={"key": key_of(ctx, "submit_delegations", part)})
-            for part, card in enumerate(cards)
-        ]
+        keys = [key_of(ctx, "submit_delegations", part) for part in range(len(cards))]
         return Submissions(
-            delegations=await desk.call_to_the_end(lambda verbs: [_submitted(verbs, card) for card in numbered])
+            delegations=await desk.call_to_the_end(
+                lambda verbs: [_submitted(verbs, card, key) for card, key in zip(cards, keys, strict=True)]
+            )
         )
 
     return submit_delegations
 
 
-def _submitted(verbs: Service, card: Card) -> Submitted:
+def _submitted(verbs: Service, given: object, key: str | None) -> Submitted:
+    """`given` is what the client sent, unchecked: one that is no card is refused alone."""
     try:
+        fields = fields_of(given, "a card")
+        card = checked_card({**fields, "key": fields.get("key") or key}, "this card")
         started = verbs.submit(card, tool="submit_delegations")
     except DelegateError as error:
         return Submitted(delegation_id=None, error=str(error))
@@ -240,7 +244,12 @@ def _apply(desk: Desk) -> Any:
         """
         done = await desk.call_to_the_end(lambda verbs: verbs.apply(delegation_id, any_outcome=any_outcome))
         return ApplyResult(
-            delegation_id=done.id, repo=done.repo, outcome=done.outcome, files=list(done.files)[:200], undo=done.undo
+            delegation_id=done.id,
+            repo=done.repo,
+            outcome=done.outcome,
+            files=list(done.files)[:200],
+            already_applied=not done.files,
+            undo=done.undo,
         )
 
     return apply_delegation

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any
 
-from delegation.chat.messages import Message, Reply, Text, Thinking, ToolResult, ToolSpec, ToolUse
+from delegation.chat.messages import Message, OnWasted, Reply, Text, Thinking, ToolResult, ToolSpec, ToolUse
 from delegation.errors import Cancelled
 from delegation.receipt import Usage
 from delegation.request import Endpoint
@@ -83,6 +83,7 @@ class ScriptedModel:
         max_tokens: int,
         deadline: float,
         on_text: Callable[[str], None] | None = None,
+        on_wasted: OnWasted | None = None,
         cancelled: Event | None = None,
     ) -> Reply:
         if cancelled is not None and cancelled.is_set():

@@ -5,7 +5,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from uuid import uuid4
 
 import psutil
 import pytest
+from waiting import until
 
 from delegation.home import Home
 from delegation.stack_state import StackState, running_stack
@@ -22,16 +22,6 @@ from deployments.rest import PrefectRest
 
 ROOT = Path(__file__).parents[2]
 FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
-
-
-def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> Any:
-    """The condition's first true value. Fails with `what` after `seconds`."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if value := condition():
-            return value
-        time.sleep(0.05)
-    pytest.fail(f"not within {seconds} s: {what}")
 
 
 @dataclass
@@ -146,12 +136,12 @@ class Run:
             file = self.out / "began.jsonl"
             return file.read_text().splitlines() if file.exists() else []
 
-        wait_until(lambda: len(lines()) >= times, seconds, f"flow begins {times} times: {self.read()['state']}")
+        until(lambda: len(lines()) >= times, seconds, f"flow begins {times} times: {self.read()['state']}")
         return json.loads(lines()[times - 1])
 
     def ended(self, seconds: float = 30) -> dict[str, Any]:
         """Its final state."""
-        return wait_until(self._final, seconds, f"flow ends: {self.read()['state']}")
+        return until(self._final, seconds, f"flow ends: {self.read()['state']}")
 
     def _final(self) -> dict[str, Any] | None:
         state = self.read()["state"]
@@ -163,17 +153,12 @@ class Run:
 
     def children(self) -> list[int]:
         """Processes in sessions of their own that the flow left running."""
-        wait_until(lambda: len(self._children()) == 2, 15, "the flow's children begin")
+        until(lambda: len(self._children()) == 2, 15, "the flow's children begin")
         return self._children()
 
     def _children(self) -> list[int]:
         file = self.out / "children"
         return [int(line) for line in file.read_text().split()] if file.exists() else []
-
-
-@pytest.fixture(scope="session")
-def wait() -> Callable[..., Any]:
-    return wait_until
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from waiting import until
 
 pytestmark = pytest.mark.stack
 
@@ -91,8 +90,8 @@ def test_a_flow_process_that_was_killed_is_taken_up_once(mishaps: dict[str, Any]
     assert run.read()["run_count"] == 2
 
 
-def test_a_cancellation_is_carried_out_after_the_worker_was_killed(mishaps: dict[str, Any], wait: Callable[..., Any]):
-    wait(lambda: not psutil.pid_exists(mishaps["began"]["pid"]), 60, "the flow process ends")
+def test_a_cancellation_is_carried_out_after_the_worker_was_killed(mishaps: dict[str, Any]):
+    until(lambda: not psutil.pid_exists(mishaps["began"]["pid"]), 60, "the flow process ends")
     assert _named(mishaps["cancelled"], "Cancelled", 60)["type"] == "CANCELLED"
 
 
@@ -105,13 +104,11 @@ def test_a_flow_process_that_is_killed_again_is_lost(mishaps: dict[str, Any]):
 
 
 def _named(run: Any, name: str, seconds: float = 60) -> Any:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        state = run.read()["state"]
-        if state["name"] == name:
-            return state
-        time.sleep(0.1)
-    pytest.fail(f"never {name}: {json.dumps(run.read()['state'])}")
+    def state() -> Any:
+        found = run.read()["state"]
+        return found if found["name"] == name else None
+
+    return until(state, seconds, f"the run is {name}")
 
 
 def test_the_client_is_small(live: Any):

@@ -4,13 +4,13 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 import pytest
+from waiting import until
 
 pytestmark = pytest.mark.stack
 
@@ -62,11 +62,11 @@ def test_status_tells_what_runs(live: Any):
 
 
 @pytest.mark.parametrize(("name", "seconds"), [("worker", 20), ("launcher", 20), ("server", 40), ("database", 40)])
-def test_a_killed_process_comes_back(live: Any, wait: Callable[..., Any], name: str, seconds: float):
+def test_a_killed_process_comes_back(live: Any, name: str, seconds: float):
     before = live.program.pid_of(name)
     os.kill(before, signal.SIGKILL)
-    wait(lambda: live.program.pid_of(name) != before, seconds, f"{name} is started again")
-    run = wait(lambda: _started_run(live), seconds, "the server answers")
+    until(lambda: live.program.pid_of(name) != before, seconds, f"{name} is started again")
+    run = until(lambda: _started_run(live), seconds, "the server answers")
     assert run.ended(seconds)["type"] == "COMPLETED"
 
 

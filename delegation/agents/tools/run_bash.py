@@ -62,6 +62,11 @@ def _shown(captured: Captured, limit: int) -> str:
 def _ending(finished: Finished, timeout_seconds: float) -> str:
     if finished.cancelled:
         return "[no exit code: cancelled]"
+    if finished.too_many_processes:
+        return (
+            f"[no exit code: ended: more than {finished.too_many_processes} processes at once, which is the limit; "
+            "everything it had started was ended]"
+        )
     if finished.timed_out:
         return f"[no exit code: stopped after {timeout_seconds:g} s with everything it had started]"
     if finished.exit_code is None:

@@ -207,15 +207,19 @@ def test_a_repository_without_commits_says_so(settings_for, card_for, tmp_path: 
     assert "has no commits" in refused(card_for(repo=str(tmp_path / "fresh")), settings_for())
 
 
-def test_uncommitted_files_are_counted_in_a_warning_with_the_remedy(settings_for, card_for, repo: Path):
+def test_uncommitted_files_are_told_by_the_checkout_alone(settings_for, card_for, repo: Path):
     (repo / "new.txt").write_text("x")
-    (request,) = admit(card_for(), settings_for(), tool="run").warnings
-    assert request.startswith(f"1 uncommitted change of {repo} is not part of the work")
-    (repo / "sub" / "deep" / "a.txt").write_text("changed")
-    (request,) = admit(card_for(), settings_for(), tool="run").warnings
-    assert "2 uncommitted changes" in request
-    assert "--include-dirty" in request
-    assert admit(card_for(include_dirty=True), settings_for(), tool="run").warnings == ()
+    assert admit(card_for(), settings_for(), tool="run").warnings == ()
+
+
+@pytest.mark.parametrize("inside", [".git", ".git/refs"])
+def test_a_git_directory_is_no_place_to_work(settings_for, card_for, repo: Path, inside: str):
+    assert "lies inside a git directory" in refused(card_for(repo=str(repo / inside)), settings_for())
+
+
+def test_a_bare_repository_is_one(settings_for, card_for, repo: Path, head: str, tmp_path: Path):
+    subprocess.run(["git", "clone", "-q", "--bare", str(repo), str(tmp_path / "bare.git")], check=True)
+    assert admit(card_for(repo=str(tmp_path / "bare.git")), settings_for(), tool="run").base_commit == head
 
 
 def test_the_repositorys_own_filters_do_not_run_in_the_front_door(settings_for, card_for, repo: Path, tmp_path: Path):

@@ -96,15 +96,6 @@ def test_the_callers_settings_travel_with_the_request(settings_for, card_for):
     assert "t-123" not in request.model_dump_json()
 
 
-def test_work_in_place_has_no_uncommitted_files_left_out(settings_for, card_for, repo: Path):
-    (repo / "new.txt").write_text("new\n")
-    warnings = {
-        isolation: admit(card_for(isolation=isolation), settings_for(), tool="run").warnings
-        for isolation in ("worktree", "copy", "in_place")
-    }
-    assert [bool(warnings[each]) for each in ("worktree", "copy", "in_place")] == [True, False, False]
-
-
 # --- one completion -------------------------------------------------------------------------------------------------
 
 

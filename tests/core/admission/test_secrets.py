@@ -9,7 +9,7 @@ import pytest
 
 from delegation.errors import StackError, WorkFailed
 from delegation.home import Home
-from delegation.secrets import forget, forget_others, forget_stale, keep, value_of
+from delegation.secrets import forget, forget_unused, keep, value_of
 
 
 @pytest.fixture
@@ -33,9 +33,12 @@ def test_a_kept_value_comes_back_by_its_reference_and_is_private(home: Home):
 
 def test_the_same_value_is_kept_once_and_another_apart(home: Home):
     first = keep(home, "a")
-    written = (home.secrets / first.removeprefix("secret:")).stat().st_mtime_ns
+    path = home.secrets / first.removeprefix("secret:")
+    inode = path.stat().st_ino
+    os.utime(path, (0, 0))
     assert keep(home, "a") == first
-    assert (home.secrets / first.removeprefix("secret:")).stat().st_mtime_ns == written
+    assert path.stat().st_ino == inode
+    assert path.stat().st_mtime > 1e9, "kept anew: it is as young as the request that is about to name it"
     assert keep(home, "b") != first
     assert len(list(home.secrets.iterdir())) == 2
 
@@ -92,14 +95,48 @@ def test_a_link_in_place_of_a_secret_is_neither_read_nor_written_through(home: H
     assert value_of(home, reference) == "a"
 
 
-def test_what_no_request_refers_to_is_forgotten_and_foreign_files_stay(home: Home):
+def grow_old(home: Home) -> None:
+    for path in home.secrets.iterdir():
+        os.utime(path, (0, 0), follow_symlinks=False)
+
+
+def test_what_no_request_refers_to_is_forgotten_when_it_is_old_and_foreign_files_stay(home: Home):
     kept, dropped = keep(home, "a"), keep(home, "b")
     (home.secrets / "README").write_text("mine")
-    assert forget_others(home, [kept, "env:X"]) == 1
+    assert forget_unused(home, [kept, "env:X"], unused_for_seconds=60) == 0
+    grow_old(home)
+    assert forget_unused(home, [kept, "env:X"], unused_for_seconds=60) == 1
     assert value_of(home, kept) == "a"
-    with pytest.raises(WorkFailed):
+    with pytest.raises(WorkFailed, match="submit again"):
         value_of(home, dropped)
     assert (home.secrets / "README").exists()
+
+
+def test_a_value_that_is_kept_again_while_it_is_being_forgotten_stays(home: Home, monkeypatch: pytest.MonkeyPatch):
+    reference = keep(home, "a")
+    grow_old(home)
+    rename = Path.rename
+
+    def kept_again_first(self: Path, target: Path) -> Path:
+        if target.suffix == ".going":
+            keep(home, "a")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", kept_again_first)
+    assert forget_unused(home, [], unused_for_seconds=60) == 0
+    assert value_of(home, reference) == "a"
+
+
+def test_half_written_and_half_removed_files_of_a_crash_go_too(home: Home):
+    reference = keep(home, "a")
+    name = reference.removeprefix("secret:")
+    for left in (f".{name}.ab12cd", f".own-{name}.going"):
+        (home.secrets / left).write_text("a")
+    forget_unused(home, [reference], unused_for_seconds=60)
+    assert len(list(home.secrets.iterdir())) == 3
+    grow_old(home)
+    forget_unused(home, [reference], unused_for_seconds=60)
+    assert [path.name for path in home.secrets.iterdir()] == [name]
 
 
 def test_a_home_that_cannot_be_written_is_named(tmp_path: Path):
@@ -121,14 +158,3 @@ def test_a_value_of_one_delegation_goes_alone_and_shared_ones_stay(home: Home):
     assert (value_of(home, shared), value_of(home, other)) == ("v", "v")
     with pytest.raises(WorkFailed, match="submit again"):
         value_of(home, own)
-
-
-def test_old_values_of_single_delegations_go_unless_one_still_refers_to_them(home: Home):
-    kept, old, shared = keep(home, "a", owner="dg-1"), keep(home, "b", owner="dg-2"), keep(home, "c")
-    assert forget_stale(home, lambda: [kept]) == 0
-    for path in home.secrets.iterdir():
-        os.utime(path, (0, 0))
-    assert forget_stale(home, lambda: [kept]) == 1
-    assert [value_of(home, reference) for reference in (kept, shared)] == ["a", "c"]
-    with pytest.raises(WorkFailed, match="submit again"):
-        value_of(home, old)

@@ -12,6 +12,7 @@ from delegation.agents.tools.run_bash import Shell
 from delegation.agents.tools.toolbox import Toolbox
 from delegation.chat.messages import ToolUse
 from delegation.process import child_environment, make_private_folders, run, shell
+from tests.core.agents.runs import Runs
 
 Call = Callable[..., ToolAnswer]
 
@@ -51,3 +52,14 @@ def call(toolbox: Toolbox) -> Call:
         return toolbox.call(ToolUse("id", name, arguments), 60)
 
     return called
+
+
+@pytest.fixture
+def a_py(root: Path) -> Path:
+    (root / "a.py").write_text("x = 1\n")
+    return root / "a.py"
+
+
+@pytest.fixture(name="run")
+def _run(toolbox: Toolbox, tmp_path: Path, cancelled: threading.Event) -> Runs:
+    return Runs(toolbox, tmp_path, cancelled)

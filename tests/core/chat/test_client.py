@@ -155,7 +155,7 @@ def test_a_hanging_reply_is_cancelled_within_a_third_of_a_second(serve: Any, wir
 
 
 def test_a_wait_between_requests_is_cancelled_at_once(serve: Any):
-    served = serve(Turn(fault="429_no_hint", retry_after="1", times=-1))
+    served = serve(Turn(fault="529", retry_after="1", times=-1))
     cancelled = threading.Event()
     threading.Thread(target=lambda: (served.server.wait_for(1), cancelled.set())).start()
     start = time.monotonic()

@@ -214,9 +214,9 @@ PITFALLS = [
     ),
     Pitfall(
         (53,),
-        "no hint: own backoff with a bound",
+        "no hint: one request, then the caller's own backoff",
         (Turn(fault="429_no_hint", times=-1),),
-        fails_as("throttled", 4),
+        fails_as("throttled", 1),
         ANTHROPIC,
     ),
     Pitfall(
@@ -237,7 +237,7 @@ PITFALLS = [
         (Turn(fault="glm_1308"),),
         quota_until(lambda: datetime(2099, 1, 1, 19, 4, 5, tzinfo=UTC)),
     ),
-    Pitfall((58,), "1302 is too much at once", (Turn(fault="glm_1302", times=-1),), fails_as("throttled", 4)),
+    Pitfall((58,), "1302 is too much at once", (Turn(fault="glm_1302", times=-1),), fails_as("throttled", 1)),
     Pitfall((58,), "1305 is overload", (Turn(fault="glm_1305", times=-1),), fails_as("overloaded", 4)),
     Pitfall((59,), "the base URL of the coding plan is named", (), base_url_of_the_coding_plan_is_named),
     Pitfall(

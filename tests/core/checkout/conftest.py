@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from delegation.card import Isolation
-from delegation.checkout.patch import Patch, collect
-from delegation.checkout.worktree import Worktree, create
+from delegation.checkout.patch import Patch, apply_in, collect
+from delegation.checkout.worktree import Worktree, create, fresh_checkout
 from delegation.home import Home
 from delegation.ids import new_id
 
@@ -164,3 +164,19 @@ def files_of(tree: Path) -> dict[str, tuple[str, bytes]]:
 @pytest.fixture
 def files() -> Callable[[Path], dict[str, tuple[str, bytes]]]:
     return files_of
+
+
+@pytest.fixture
+def round_trip(trees, files, tmp_path: Path):
+    """Collects, applies to a fresh checkout of the base, and compares every byte."""
+
+    def check(worktree: Worktree, but: tuple[str, ...] = ()):
+        patch = trees.patch(worktree)
+        with fresh_checkout(Path(worktree.repo), patch.base_commit, tmp_path / "fresh") as checkout:
+            apply_in(checkout, Path(patch.path))
+            given = {name: file for name, file in files(checkout).items() if name not in but}
+        wanted = {name: file for name, file in files(Path(worktree.root)).items() if name not in but}
+        assert given == wanted
+        return patch
+
+    return check

@@ -122,3 +122,13 @@ def call(front: Front, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFix
         return Ran(code, *capfd.readouterr())
 
     return called
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def mode(request: pytest.FixtureRequest) -> str:
+    return request.param

@@ -43,6 +43,25 @@ def test_apply_prints_the_command_that_takes_the_change_back(front: Front, call:
     assert files(front) == before
 
 
+def test_a_second_apply_says_that_it_was_done_before(front: Front, call: Call):
+    done(front, doubling("2 * x"), 1)
+    done(front, adding("new"), 2)
+    call("apply", "1")
+    assert (
+        f"(verified) was already applied to {front.repo}: every file there is as it would be"
+        in call("apply", "1").stderr
+    )
+    call("apply", "1", "2", "--all")
+    assert f"2 changes were already applied to {front.repo}:" in call("apply", "1", "2", "--all").stderr
+
+
+def test_a_branch_of_what_head_has_says_so(front: Front, call: Call):
+    done(front, doubling("2 * x"), 1)
+    call("apply", "1")
+    subprocess.run(["git", "commit", "-qam", "applied"], cwd=front.repo, check=True)
+    assert "has 1 change as 0 commits (the rest is in HEAD already)" in call("apply", "1", "--branch", "b").stderr
+
+
 def test_a_branch_takes_the_changes_and_the_files_stay(front: Front, call: Call):
     first, second = done(front, doubling("2 * x"), 1, task="Twice"), done(front, adding("new"), 2, task="New file")
     before = files(front)

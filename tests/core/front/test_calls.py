@@ -1,32 +1,23 @@
-"""The tools and verbs that answer with a text, in front of a stack that takes runs and never starts them."""
+"""The tools that answer with a text, in front of a stack that takes runs and never starts them."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from front import Front, Ran
+from front import Front
 from mcp import Client
 from mcp_types import CallToolResult, Implementation
 
 from delegation.receipt import Cost, Usage
 from mcp_entry.calls import id_line, text_of
 from mcp_entry.server import build
+from tests.core.front import mcp_client
 
 anyio_test = pytest.mark.anyio
 USAGE = {"input_tokens": 1200, "output_tokens": 34, "requests": 1}
 DOLLARS = {"amount_usd": 0.0125, "kind": "reported"}
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-def text_in(result: CallToolResult) -> str:
-    return "".join(block.text for block in result.content if block.type == "text")
 
 
 async def called(front: Front, tool: str, arguments: dict[str, Any], *played: dict[str, Any]) -> CallToolResult:
@@ -55,9 +46,6 @@ def submitted(front: Front, number: int) -> str | None:
     """The id of the so many-th delegation, once it has its flow run."""
     known = [summary for summary in front.records.summaries() if summary.entry and summary.entry.flow_run_id]
     return sorted(summary.id for summary in known)[number - 1] if len(known) >= number else None
-
-
-# --- the text -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -99,9 +87,6 @@ def test_no_answer_is_a_line_that_begins_with_error(front: Front, fields: dict[s
     assert text_of(front.end(front.keep(), outcome, **fields)) == line
 
 
-# --- tools ----------------------------------------------------------------------------------------------------------
-
-
 @anyio_test
 async def test_a_completion_is_submitted_as_a_card_without_repository_and_comes_back_as_text(stacked: Front):
     result = await called(
@@ -111,7 +96,7 @@ async def test_a_completion_is_submitted_as_a_card_without_repository_and_comes_
         {"outcome": "answered", "answer": "42", "usage": USAGE, "cost": DOLLARS},
     )
     request = stacked.records.request(stacked.records.ids()[0])
-    assert text_in(result) == (
+    assert mcp_client.text_of(result) == (
         "42\n\n[tokens: 1200 prompt / 34 completion / 1234 total ($0.012500)]\n[delegation_id: 1]"
     )
     assert not result.is_error
@@ -124,7 +109,7 @@ async def test_an_agent_in_a_folder_works_in_place_under_the_older_limits(stacke
     arguments = {"task": "Do it", "working_dir": str(stacked.repo)}
     result = await called(stacked, "delegate_agentic_task", arguments, {"outcome": "answered", "answer": "done"})
     request = stacked.records.request(stacked.records.ids()[0])
-    assert text_in(result) == "done"
+    assert mcp_client.text_of(result) == "done"
     assert (request.repo, request.card.isolation) == (str(stacked.repo), "in_place")
     assert (request.limits.max_turns, request.limits.timeout_seconds) == (20, 600)
 
@@ -140,8 +125,8 @@ async def test_an_agent_in_a_folder_works_in_place_under_the_older_limits(stacke
 )
 async def test_both_tools_say_their_errors_as_text(stacked: Front, tool: str, arguments: dict[str, Any], said: str):
     result = await called(stacked, tool, arguments)
-    assert (text_in(result).startswith(said), result.is_error) == (True, False)
-    assert "\n" not in text_in(result)
+    assert (mcp_client.text_of(result).startswith(said), result.is_error) == (True, False)
+    assert "\n" not in mcp_client.text_of(result)
     assert stacked.records.ids() == []
 
 
@@ -149,13 +134,13 @@ async def test_both_tools_say_their_errors_as_text(stacked: Front, tool: str, ar
 async def test_a_failed_model_is_a_text_too(stacked: Front):
     failed = {"outcome": "failed", "failure_kind": "unreachable", "failure_message": "nobody there"}
     result = await called(stacked, "delegate_task", {"prompt": "x"}, failed)
-    assert text_in(result) == "Error: the model's endpoint could not be reached: nobody there"
+    assert mcp_client.text_of(result) == "Error: the model's endpoint could not be reached: nobody there"
 
 
 @anyio_test
 async def test_who_does_not_wait_gets_the_number_and_how_to_wait(stacked: Front):
     result = await called(stacked, "delegate_task", {"prompt": "x", "wait_seconds": 0})
-    text = text_in(result)
+    text = mcp_client.text_of(result)
     assert text.startswith("It has not ended")
     assert f"wait {stacked.records.ids()[0]}" in text
     assert text.endswith("[delegation_id: 1]")
@@ -212,7 +197,7 @@ async def test_a_batch_beyond_the_queue_is_refused_before_anything_is_submitted(
     stacked.environ["DELEGATE_MAX_QUEUE"] = "2"
     tasks = [{"task": "x", "workdir": str(stacked.repo)}] * 3
     result = await called(stacked, "delegate_batch", {"tasks": tasks})
-    assert (result.is_error, "DELEGATE_MAX_QUEUE allows (2)" in text_in(result)) == (True, True)
+    assert (result.is_error, "DELEGATE_MAX_QUEUE allows (2)" in mcp_client.text_of(result)) == (True, True)
     assert stacked.records.ids() == []
 
 
@@ -235,7 +220,7 @@ def own_keys(front: Front) -> list[Path]:
 async def test_a_key_of_the_call_lies_in_one_private_file_while_the_delegation_lives(stacked: Front):
     arguments = {**PROVIDER, "workdir": str(stacked.repo), "wait_seconds": 0}
     result = await called(stacked, "delegate_to_provider", arguments)
-    assert not result.is_error, text_in(result)
+    assert not result.is_error, mcp_client.text_of(result)
     request = stacked.records.request(stacked.records.ids()[0])
     assert (request.endpoint.base_url, request.chain, request.tool) == (
         "http://127.0.0.1:9/v1",
@@ -260,7 +245,7 @@ async def test_nothing_is_left_of_a_provider_call_that_cannot_be_submitted(stack
 async def test_a_metadata_service_is_refused_as_a_tool_error(stacked: Front):
     arguments = {**PROVIDER, "provider_url": "http://169.254.169.254/v1", "workdir": str(stacked.repo)}
     result = await called(stacked, "delegate_to_provider", arguments)
-    assert (result.is_error, "provider_url is refused" in text_in(result)) == (True, True)
+    assert (result.is_error, "provider_url is refused" in mcp_client.text_of(result)) == (True, True)
     assert (own_keys(stacked), stacked.records.ids()) == ([], [])
 
 
@@ -273,177 +258,3 @@ async def test_calls_have_one_queue_with_the_bound_of_the_setting(stacked: Front
     await called(stacked, "delegate_agentic_task", arguments)
     assert stacked.prefect.queues["calls"]["concurrency_limit"] == 2
     assert {run["work_queue_name"] for run in stacked.prefect.runs.values()} == {"calls"}
-
-
-# --- verbs ----------------------------------------------------------------------------------------------------------
-
-Call = Callable[..., Ran]
-
-
-@pytest.fixture
-def playing(stacked: Front, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Ends every delegation as soon as it is submitted, by the first of these whose word occurs in its task."""
-
-    def play(**outcomes: dict[str, Any]) -> None:
-        from mcp_entry.service import Service
-
-        submit = Service.submit
-
-        def submitted(self: Service, card: Any, **options: Any) -> Any:
-            started = submit(self, card, **options)
-            word = next(word for word in outcomes if word in card.task or word == "any")
-            stacked.end(started.id, **outcomes[word])
-            return started
-
-        monkeypatch.setattr(Service, "submit", submitted)
-
-    return play
-
-
-ANSWER = {"outcome": "answered", "answer": "42", "usage": USAGE}
-GONE = {"outcome": "failed", "failure_kind": "model_not_found", "failure_message": "gone"}
-LINE = "Error: the endpoint does not serve this model (any more): gone"
-
-
-@pytest.mark.parametrize(
-    ("words", "stdin"),
-    [
-        (("task", "the prompt"), ""),
-        (("task", "-"), "the prompt"),
-        (("task",), "the prompt"),
-        (("task", "--task-file", "p.txt"), ""),
-    ],
-)
-def test_a_prompt_comes_from_an_argument_a_dash_a_pipe_or_a_file(
-    stacked: Front, call: Call, playing: Callable[..., None], words: tuple[str, ...], stdin: str
-):
-    playing(any=ANSWER)
-    (stacked.repo / "p.txt").write_text("the prompt")
-    ran = call(*words, stdin=stdin)
-    assert (ran.code, ran.stdout) == (0, "42\n\n[tokens: 1200 prompt / 34 completion / 1234 total]\n"), ran.stderr
-    assert stacked.records.request(stacked.records.ids()[0]).card.task == "the prompt"
-
-
-def test_a_prompt_that_is_empty_is_usage(stacked: Front, call: Call):
-    ran = call("task", stdin="  ")
-    assert (ran.code, ran.stdout) == (2, "")
-    assert "the prompt is empty: give it as an argument, with --task-file, or on stdin" in ran.stderr
-
-
-def test_a_withdrawn_model_is_one_error_line_and_the_workers_stack_only_when_asked(
-    stacked: Front, call: Call, playing: Callable[..., None]
-):
-    playing(any=GONE)
-    ran = call("task", "x")
-    assert (ran.code, ran.stdout, ran.stderr) == (1, "", f"{LINE}\n")
-    folder = stacked.records.folder(stacked.records.ids()[0])
-    loud = call("task", "x", "--traceback")
-    assert (loud.code, loud.stderr.splitlines()[-1]) == (1, LINE)
-    assert "no stack was kept" in loud.stderr
-    assert stacked.service().stack_of_failure(folder.name).startswith("no stack was kept")
-    (folder / "failure.txt").write_text("Traceback (most recent call last):\n  ...\n")
-    assert stacked.service().stack_of_failure(folder.name).startswith("Traceback")
-
-
-def test_with_json_the_receipt_is_printed_whatever_the_outcome(
-    stacked: Front, call: Call, playing: Callable[..., None]
-):
-    playing(any=GONE)
-    ran = call("task", "x", "--json")
-    assert (ran.code, json.loads(ran.stdout)["failure_kind"]) == (1, "model_not_found")
-
-
-def test_agentic_takes_a_folder_relative_to_the_current_one(stacked: Front, call: Call, playing: Callable[..., None]):
-    playing(any=ANSWER)
-    (stacked.repo / "sub").mkdir()
-    (stacked.repo / "sub" / "a").write_text("a")
-    ran = call("agentic", "x", "--dir", "sub", "--max-iterations", "3", "--timeout", "60", "--capture-transcript")
-    assert (ran.code, ran.stdout.splitlines()[-1]) == (0, "[delegation_id: 1]"), ran.stderr
-    request = stacked.records.request(stacked.records.ids()[0])
-    assert (request.workdir, request.card.isolation, request.limits.max_turns) == ("sub", "in_place", 3)
-    assert request.limits.timeout_seconds == 60
-    assert call("agentic", "x").code == 2
-
-
-JOBS = """
-# comment
-  # another
-{"name": "one", "task": "first"}
-{"prompt": "second", "system_prompt": "Be brief.", "capture_transcript": true}
-
-{"name": "three", "task": "third", "dir": ".", "max_iterations": 5}
-"""
-
-
-def test_each_job_has_a_file_of_its_own_failures_too(stacked: Front, call: Call, playing: Callable[..., None]):
-    playing(second=GONE, any=ANSWER)
-    (stacked.repo / "jobs.jsonl").write_text(JOBS)
-    ran = call("batch", "jobs.jsonl", "--out-dir", "out/deep")
-    assert (ran.code, ran.stdout) == (1, ""), ran.stderr
-    texts = {path.name: path.read_text() for path in (stacked.repo / "out" / "deep").iterdir()}
-    good = "42\n\n[tokens: 1200 prompt / 34 completion / 1234 total]\n"
-    assert texts == {"one.txt": good, "job-5.txt": f"{LINE}\n\n[delegation_id: 2]\n", "three.txt": good}
-    kinds = [stacked.records.request(each) for each in sorted(stacked.records.ids())]
-    assert [(each.card.isolation, each.limits.max_turns) for each in kinds] == [
-        ("worktree", 1),
-        ("worktree", 1),
-        ("in_place", 5),
-    ]
-
-
-def test_without_a_folder_results_go_to_stdout_in_the_order_of_the_jobs(
-    stacked: Front, call: Call, playing: Callable[..., None]
-):
-    playing(any=ANSWER)
-    ran = call("batch", "-", stdin='{"task": "a"}\n{"name": "b", "task": "b"}\n')
-    assert ran.code == 0, ran.stderr
-    assert [line for line in ran.stdout.splitlines() if line.startswith("===")] == ["=== job-1 ===", "=== b ==="]
-
-
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        ('{"task": "a"}\nnot json', "line 2: not JSON"),
-        ('{"task": "a"}\n["b"]', "line 2: a job is an object"),
-        ('{"task": "a", "colour": 1}', "line 1: colour: Extra inputs"),
-        ('{"task": "a", "working_dir": ".", "system_prompt": "x"}', "line 1: system_prompt: Extra"),
-        ('{"task": "a", "prompt": "b"}', "line 1: task and prompt mean the same"),
-        ('{"name": "../x", "task": "a"}', "line 1: name '../x' cannot be a file's"),
-        ('{"name": "x", "task": "a"}\n{"name": "X", "task": "b"}', "two jobs are called 'X'"),
-        ("# nothing\n\n", "there is no job in it"),
-        ('{"task": ""}', "line 1: prompt: String should have at least 1 character"),
-    ],
-)
-def test_a_line_that_is_no_job_stops_all_before_any_is_run(stacked: Front, call: Call, lines: str, said: str):
-    (stacked.repo / "jobs.jsonl").write_text(lines)
-    ran = call("batch", "jobs.jsonl")
-    assert (ran.code, said in ran.stderr) == (2, True), ran.stderr
-    assert stacked.records.ids() == []
-
-
-def test_a_job_that_cannot_be_submitted_stops_no_other(stacked: Front, call: Call, playing: Callable[..., None]):
-    playing(any=ANSWER)
-    (stacked.repo / "jobs.jsonl").write_text('{"task": "a", "backend": "nobody"}\n{"task": "b"}\n')
-    ran = call("batch", "jobs.jsonl", "--json")
-    first, second = map(json.loads, ran.stdout.splitlines())
-    assert (ran.code, first["answered"], second["answered"]) == (1, False, True)
-    assert first["text"].startswith("Error: unknown model 'nobody'")
-
-
-def test_a_full_queue_makes_the_rest_of_a_batch_wait(stacked: Front, call: Call, playing: Callable[..., None]):
-    playing(any=ANSWER)
-    stacked.environ["DELEGATE_MAX_QUEUE"] = "1"
-    asked: list[int] = []
-
-    def end_runs(method: str, path: str) -> None:
-        if path == "/flow_runs/count":  # a run ends only once a second one was refused
-            asked.append(len(stacked.prefect.runs))
-            if asked.count(1) == 2:
-                for run in list(stacked.prefect.runs):
-                    stacked.prefect.end(run, "COMPLETED")
-
-    stacked.prefect.refuse = end_runs
-    (stacked.repo / "jobs.jsonl").write_text('{"task": "a"}\n{"task": "b"}\n')
-    ran = call("batch", "jobs.jsonl")
-    assert (ran.code, ran.stdout.count("42")) == (0, 2), ran.stderr
-    assert asked[:3] == [0, 1, 1]

@@ -4,6 +4,8 @@ The steps run one after the other as the flow runs them, with a real tree, a rea
 """
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,14 @@ from front import Front, Ran
 from mcp import Client
 
 from delegation import steps
+from delegation.errors import UsageError
 from delegation.kept_trees import worktree_of
 from delegation.receipt import Receipt
 from delegation.request import DelegationRequest
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
+from delegation.settings import load_settings
 from mcp_entry.server import build
+from mcp_entry.service import Service
 
 Terminal = Callable[..., Ran]
 VERIFY = "grep -q '2 \\* x' calc.py"
@@ -25,6 +30,10 @@ VERIFY = "grep -q '2 \\* x' calc.py"
 
 def edit(old: str, new: str) -> Turn:
     return Turn(calls=(Call("edit_file", {"path": "calc.py", "old_text": old, "new_text": new}),))
+
+
+def git(repo: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=repo, check=True, capture_output=True, text=True).stdout
 
 
 def work_through(request: DelegationRequest, *, until: str = "record") -> Receipt | None:
@@ -146,6 +155,36 @@ def test_uncommitted_changes_that_the_first_one_carried_are_still_in_the_base(st
     tree = worktree_of(stacked.settings.home, request.id)
     assert tree is not None
     assert (Path(tree.root) / "todo.txt").read_text() == "uncommitted\n"
+
+
+@pytest.mark.parametrize("gone", ["the tree", "the branch", "the branch, every ref and the objects"])
+def test_neither_tree_nor_branch_of_the_first_one_is_needed(stacked: Front, refuted, gone: str):
+    receipt, turns, _ = refuted
+    status = git(stacked.repo, "status", "--porcelain")
+    if gone == "the tree":
+        tree = worktree_of(stacked.settings.home, receipt.id)
+        assert tree is not None
+        shutil.rmtree(Path(tree.place), ignore_errors=True)
+    else:
+        git(stacked.repo, "branch", "-D", receipt.branch)
+    if "objects" in gone:
+        for ref in git(stacked.repo, "for-each-ref", "--format=%(refname)", "refs/delegate").split():
+            git(stacked.repo, "update-ref", "-d", ref)
+        git(stacked.repo, "gc", "--quiet", "--prune=now")
+    turns += [edit("3 * x", "2 * x"), Turn(text="Doubled.")]
+    second = work_through(stacked.records.request(stacked.service().go_on(receipt.id, added="It must double.").id))
+    assert second is not None
+    assert second.outcome == "verified", second
+    assert git(stacked.repo, "status", "--porcelain") == status
+
+
+def test_a_repository_that_moved_is_refused_by_its_name_and_nothing_is_made(stacked: Front, refuted):
+    receipt, _, _ = refuted
+    before = list(stacked.records.ids())
+    stacked.repo.rename(stacked.repo.with_name("moved"))
+    with pytest.raises(UsageError, match=f"repo '{stacked.repo}' does not exist"):
+        Service(load_settings(stacked.environ, stacked.repo.parent)).go_on(receipt.id, added="It must double.")
+    assert list(stacked.records.ids()) == before
 
 
 @pytest.mark.parametrize("outcome", ["verified", "no_change", "failed"])

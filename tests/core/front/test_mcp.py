@@ -1,18 +1,15 @@
-"""The MCP server in memory, in both eras of the protocol."""
+"""The MCP server in memory, in both eras of the protocol: its list of tools, what they read, and how they refuse."""
 
 import json
 from typing import Any
 
-import anyio
-import anyio.to_thread
 import pytest
 from front import Front
 from mcp import Client
-from mcp_types import CallToolResult, Implementation, Tool
+from mcp_types import Tool
 
-from delegation.records import Progress
-from mcp_entry import desk
 from mcp_entry.server import build
+from tests.core.front.mcp_client import called, client, content, text_of
 
 pytestmark = pytest.mark.anyio
 TOOLS = {
@@ -50,46 +47,6 @@ PATCH = b"""diff --git a/calc.py b/calc.py
 """
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(params=["auto", "legacy"])
-def mode(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-def client(front: Front, mode: str = "auto", name: str = "test") -> Client:
-    return Client(build(front.service), mode=mode, client_info=Implementation(name=name, version="1"))
-
-
-def text_of(result: CallToolResult) -> str:
-    return "".join(block.text for block in result.content if block.type == "text")
-
-
-def content(result: CallToolResult) -> dict[str, Any]:
-    assert not result.is_error, text_of(result)
-    assert result.structured_content is not None
-    return result.structured_content
-
-
-async def called(front: Front, tool: str, arguments: dict[str, Any], mode: str = "auto") -> CallToolResult:
-    async with client(front, mode) as connected:
-        return await connected.call_tool(tool, arguments)
-
-
-async def play_the_flow(front: Front, outcome: str, **fields: Any) -> None:
-    """Wait for a flow run and give its delegation a receipt."""
-    with anyio.fail_after(20):
-        while not front.prefect.runs:
-            await anyio.sleep(0.02)
-        started = front.records.ids()[0]
-        while front.records.entry(started).flow_run_id is None:
-            await anyio.sleep(0.02)
-    front.end(started, outcome, **fields)
-
-
 async def test_the_tools_are_listed_with_their_hints_and_nothing_is_opened(front: Front, mode: str):
     def unwanted() -> Any:
         raise AssertionError("listing the tools must not open anything")
@@ -125,159 +82,6 @@ async def test_tools_can_be_trimmed_by_name_and_by_group(front: Front):
     assert names == {
         "poll_delegations", "list_recent_delegations", "get_delegation_patch", "get_delegation_transcript",
     }  # fmt: skip
-
-
-async def test_a_blocking_call_gives_the_verdict_with_progress_on_the_way(stacked: Front, mode: str):
-    told: list[str | None] = []
-
-    async def progress(count: float, total: float | None, message: str | None) -> None:
-        told.append(message)
-
-    async with client(stacked, mode) as connected, anyio.create_task_group() as group:
-
-        async def flow() -> None:
-            with anyio.fail_after(20):
-                while "submitted" not in told:
-                    await anyio.sleep(0.02)
-                step = Progress(step="agent", turn=1, max_turns=7, detail="run_bash")
-                stacked.records.write_status(stacked.records.ids()[0], step)
-                while "agent 1/7: run_bash" not in told:
-                    await anyio.sleep(0.02)
-            await play_the_flow(stacked, "verified", patch=PATCH)
-
-        group.start_soon(flow)
-        answer = content(
-            await connected.call_tool(
-                "delegate_to_local_agent",
-                {"task": "Fix it", "workdir": str(stacked.repo), "verify": "true", "max_turns": 7},
-                progress_callback=progress,
-            )
-        )
-
-    delegation_id = stacked.records.ids()[0]
-    assert (answer["delegation_id"], answer["outcome"], answer["ended"], answer["watch"]) == (
-        delegation_id,
-        "verified",
-        True,
-        None,
-    )
-    assert answer["patch"]["path"] == str(stacked.records.folder(delegation_id) / "patch.diff")
-    assert stacked.records.request(delegation_id).tool == "delegate_to_local_agent"
-    assert stacked.records.request(delegation_id).limits.max_turns == 7
-    assert told[:2] == ["submitted", "agent 1/7: run_bash"]
-
-
-async def test_a_call_that_may_not_wait_answers_with_the_id_and_how_to_watch(stacked: Front, mode: str):
-    answer = content(
-        await called(
-            stacked, "delegate_to_local_agent", {"task": "x", "workdir": str(stacked.repo), "wait_seconds": 0}, mode
-        )
-    )
-
-    assert (answer["state"], answer["ended"], answer["outcome"]) == ("submitted", False, None)
-    assert answer["watch"].endswith(f"wait {answer['delegation_id']}")
-    assert "run `watch` in the background" in answer["watch_hint"]
-
-
-async def test_only_claude_code_is_waited_for_until_the_end(stacked: Front, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(desk, "CAUTIOUS_SECONDS", 0.2)
-    arguments = {"task": "x", "workdir": str(stacked.repo)}
-    async with client(stacked, name="some-client") as connected:
-        assert not content(await connected.call_tool("delegate_to_local_agent", arguments))["ended"]
-
-    stacked.prefect.runs.clear()
-    async with client(stacked, name="claude-code") as connected, anyio.create_task_group() as group:
-        group.start_soon(lambda: _ended_after(stacked, 1.0))
-        answer = content(await connected.call_tool("delegate_to_local_agent", arguments))
-
-    assert answer["outcome"] == "verified"
-
-
-async def _ended_after(front: Front, seconds: float) -> None:
-    with anyio.fail_after(20):
-        while not front.prefect.runs:
-            await anyio.sleep(0.02)
-    await anyio.sleep(seconds)
-    await play_the_flow(front, "verified")
-
-
-async def test_the_same_tool_use_is_the_same_delegation(stacked: Front, mode: str):
-    arguments = {"task": "x", "workdir": str(stacked.repo), "wait_seconds": 0}
-    ids: list[str] = []
-    for tool_use in ("toolu_1", "toolu_1", "toolu_2", None):
-        async with client(stacked, mode) as connected:
-            meta = {"claudecode/toolUseId": tool_use} if tool_use else None
-            ids.append(
-                content(await connected.call_tool("delegate_to_local_agent", arguments, meta=meta))["delegation_id"]
-            )
-
-    assert ids[0] == ids[1]
-    assert len(set(ids)) == 3
-    assert len(stacked.prefect.runs) == 3
-
-
-async def test_a_client_that_gives_up_loses_nothing(stacked: Front):
-    async with client(stacked, name="claude-code") as connected:
-        with anyio.move_on_after(1.5):
-            await connected.call_tool("delegate_to_local_agent", {"task": "x", "workdir": str(stacked.repo)})
-        listed = content(await connected.call_tool("list_recent_delegations", {}))["delegations"]
-        stacked.end(listed[0]["id"], "answered", answer="42")
-        polled = content(await connected.call_tool("poll_delegations", {"ids": [listed[0]["id"]]}))
-
-    assert [run["state_type"] for run in stacked.prefect.runs.values()] == ["SCHEDULED"]
-    assert polled["delegations"][0]["answer"] == "42"
-
-
-async def test_several_cards_are_submitted_in_order_and_a_bad_one_stops_no_other(stacked: Front, mode: str):
-    cards = [{"task": f"task {part}", "repo": str(stacked.repo)} for part in range(3)]
-    cards[1]["repo"] = "/nonexistent/repo"
-
-    answer = content(await called(stacked, "submit_delegations", {"cards": cards}, mode))["delegations"]
-
-    assert [each["error"] is None for each in answer] == [True, False, True]
-    assert "does not exist" in answer[1]["error"]
-    tasks = [stacked.records.request(each["delegation_id"]).card.task for each in answer if each["delegation_id"]]
-    assert tasks == ["task 0", "task 2"]
-
-
-async def test_a_card_with_an_unknown_field_is_refused_by_name(stacked: Front):
-    result = await called(stacked, "submit_delegations", {"cards": [{"task": "x", "repo": "/", "verfy": "pytest"}]})
-
-    assert result.is_error
-    assert "verfy" in text_of(result)
-    assert stacked.prefect.runs == {}
-
-
-async def test_polling_waits_as_long_as_it_is_asked_to(stacked: Front, mode: str):
-    service = stacked.service()
-    first, second = service.submit(stacked.card()).id, service.submit(stacked.card()).id
-    stacked.end(first, "refuted")
-    async with client(stacked, mode) as connected, anyio.create_task_group() as group:
-        at_once = content(await connected.call_tool("poll_delegations", {"ids": [first, second, "nosuch"]}))
-
-        async def later() -> None:
-            await anyio.sleep(0.5)
-            stacked.end(second, "verified")
-
-        group.start_soon(later)
-        waited = content(await connected.call_tool("poll_delegations", {"ids": [first, second], "wait_seconds": 20}))
-
-    assert [each["state"] for each in at_once["delegations"]] == ["refuted", "submitted"]
-    assert at_once["all_ended"] is False
-    assert at_once["unknown"] == [
-        {"text": "nosuch", "error": "no delegation 'nosuch': `delegate list` shows their ids"}
-    ]
-    assert [each["state"] for each in waited["delegations"]] == ["refuted", "verified"]
-    assert waited["all_ended"] is True
-
-
-async def test_polling_with_the_stack_away_tells_what_is_known_and_why_not_more(front: Front):
-    delegation_id = front.keep()
-
-    answer = content(await called(front, "poll_delegations", {"ids": [delegation_id], "wait_seconds": 5}))
-
-    assert answer["delegations"][0]["state"] == "agent"
-    assert "`delegate up` lets it go on" in answer["notes"][0]
 
 
 async def test_results_stay_small_however_large_the_work(front: Front, mode: str):
@@ -343,32 +147,6 @@ async def test_a_transcript_can_be_read_in_parts(front: Front):
     assert (seen, page["total"]) == ([f"(r) n{seq}" for seq in range(120)], 120)
 
 
-async def test_applying_changes_the_working_tree_or_says_why_not(front: Front, mode: str):
-    good, refuted = front.keep(number=1), front.keep(number=2)
-    front.end(good, "verified", patch=PATCH)
-    front.end(refuted, "refuted", patch=PATCH)
-
-    refused = await called(front, "apply_delegation", {"delegation_id": refuted}, mode)
-    applied = content(await called(front, "apply_delegation", {"delegation_id": "1"}, mode))
-
-    assert refused.is_error
-    assert "is refuted, so its patch is not applied" in text_of(refused)
-    assert applied.pop("undo").startswith("git -C ")
-    assert applied == {"delegation_id": good, "repo": str(front.repo), "outcome": "verified", "files": ["calc.py"]}
-    assert "2 * x" in (front.repo / "calc.py").read_text(encoding="utf-8")
-
-
-async def test_cancelling_and_running_again(stacked: Front, mode: str):
-    started = stacked.service().submit(stacked.card())
-
-    cancelled = content(await called(stacked, "cancel_delegation", {"delegation_id": started.id}, mode))
-    stacked.end(started.id, "cancelled")
-    again = content(await called(stacked, "rerun_delegation", {"delegation_id": started.id, "wait_seconds": 0}, mode))
-
-    assert cancelled == {"delegation_id": started.id, "state": "Cancelled", "had_ended": False}
-    assert stacked.records.request(again["delegation_id"]).parent_id == started.id
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments", "text"),
     [
@@ -421,13 +199,3 @@ async def test_agents_and_backend_are_told_without_a_stack(front: Front, mode: s
             "tools": None, "model": None} in agents  # fmt: skip
     assert (status["stack_running"], status["default_model"]) == (False, "local-scripted")
     assert "of-this-test" not in json.dumps(status)
-
-
-async def test_calls_overlap(stacked: Front):
-    started = stacked.service().submit(stacked.card())
-    async with client(stacked) as connected, anyio.create_task_group() as group:
-        group.start_soon(lambda: connected.call_tool("poll_delegations", {"ids": [started.id], "wait_seconds": 20}))
-        with anyio.fail_after(5):
-            await connected.call_tool("list_recent_delegations", {})
-        stacked.records.write_status(started.id, Progress(step="agent", detail=None))
-        stacked.end(started.id, "verified")

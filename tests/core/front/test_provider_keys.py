@@ -11,6 +11,7 @@ from front import Front
 
 from delegation import steps
 from delegation.errors import UsageError, WorkFailed
+from delegation.kept_keys import clear_keys
 from delegation.receipt import Receipt
 from delegation.scripted.endpoint import Request, ScriptedEndpoint, Turn
 
@@ -50,6 +51,8 @@ def test_the_key_reaches_the_provider_and_goes_with_the_receipt(stacked: Front):
 
 
 def test_a_failed_one_keeps_its_key_for_a_day_and_a_retry_after_that_says_to_submit_again(stacked: Front):
+    home = stacked.settings.home
+
     def refused(_: Request) -> Turn:
         return Turn(status=400, body={"error": {"message": "no such thing", "type": "invalid_request_error"}})
 
@@ -57,10 +60,11 @@ def test_a_failed_one_keeps_its_key_for_a_day_and_a_retry_after_that_says_to_sub
         failed, waiting = submitted(stacked, endpoint), submitted(stacked, endpoint)
         receipt = worked_through(stacked, failed)
         assert (receipt.outcome, len(own_keys(stacked))) == ("failed", 2)
-        for path in own_keys(stacked):
+        for path in (*own_keys(stacked), stacked.records.folder(failed) / "receipt.json"):
             os.utime(path, (0, 0))
         third = submitted(stacked, endpoint)
         worked_through(stacked, third)
+        assert clear_keys(home, keep_days=7) == 1
         references = {stacked.records.request(each).endpoint.key_ref for each in (waiting, third)}
         assert {f"secret:{path.name}" for path in own_keys(stacked)} == references
         with pytest.raises(WorkFailed, match="submit again") as gone:
@@ -76,3 +80,12 @@ def test_a_rerun_without_the_key_is_refused_and_never_goes_to_a_model_of_the_sam
         stacked.service().rerun(known)
     with pytest.raises(UsageError, match="call delegate_to_provider again"):
         stacked.service().rerun(known, model="local-scripted")
+
+
+def test_a_damaged_record_of_another_delegation_fails_nothing(stacked: Front):
+    with ScriptedEndpoint([Turn(text="Hello")], key=KEY) as endpoint:
+        damaged, other = submitted(stacked, endpoint), submitted(stacked, endpoint)
+        (stacked.records.folder(damaged) / "request.json").write_text("{")
+        for path in own_keys(stacked):
+            os.utime(path, (0, 0))
+        assert worked_through(stacked, other).outcome == "answered"

@@ -1,25 +1,11 @@
-"""An alias becomes an endpoint by the files, the variables, the prefix rules, or a server that answers here."""
+"""An alias becomes an endpoint by delegate.toml, the variables and the prefix rules, or is refused with near names."""
 
 import pytest
 
 from delegation.errors import UsageError
 from delegation.models import endpoints
-from delegation.models.catalogue import Catalogue, require_key
 from delegation.request import Endpoint
-from delegation.settings import Settings
-
-LITELLM = "http://localhost:4000/v1"
-
-
-def catalogue(settings: Settings, **ports: int) -> Catalogue:
-    return Catalogue(settings, {port: name.replace("_", " ") for name, port in ports.items()})
-
-
-def route(endpoint: Endpoint) -> tuple[str, str, str]:
-    return endpoint.base_url, endpoint.format, endpoint.model
-
-
-# --- the default endpoint -------------------------------------------------------------------------------------------
+from tests.core.models.catalogues import LITELLM, catalogue, route
 
 
 def test_local_url_key_and_model_are_enough(settings_for):
@@ -98,9 +84,6 @@ def test_reasoning_goes_back_to_deepseek_only_unless_told(settings_for):
     assert resends(DELEGATE_RESEND_REASONING="0") == [False, False]
 
 
-# --- unknown, refused, withdrawn ------------------------------------------------------------------------------------
-
-
 def test_an_unknown_model_is_refused_with_near_names(settings_for):
     settings = settings_for("[models.fast-coder]\nbase_url='http://h'\n")
     with pytest.raises(UsageError, match=r"unknown model 'fast-codr': did you mean 'fast-coder'\?"):
@@ -132,8 +115,6 @@ def test_a_withdrawn_model_names_its_successor_unless_the_catalogue_has_it(setti
     toml = "[models.deepseek-v4-pro]\nbase_url='http://h'\n"
     assert catalogue(settings_for(toml)).endpoint("deepseek-v4-pro").base_url == "http://h/v1"
 
-
-# --- delegate.toml --------------------------------------------------------------------------------------------------
 
 FULL = """
 default_model = "fast"
@@ -223,241 +204,6 @@ def test_tiers_that_reason_at_length_get_a_larger_reply_unless_the_table_says(se
     models = catalogue(settings)
     aliases = ("glm-coding-plan", "glm-coding-plan-think", "glm-coding-plan-max")
     assert [models.endpoint(a).max_output_tokens for a in aliases] == [65_536, endpoints.HEAVY_OUTPUT_TOKENS, 9]
-
-
-# --- models.json, DELEGATE_BASE_URL and the five providers ----------------------------------------------------------
-
-BACKENDS = """{
-  "free": {"base_url": "https://openrouter.ai/api/v1/chat/completions", "model": "v/m:free",
-           "api_key_env": "ROUTER", "note": 1},
-  "plain": {"base_url": "http://localhost:1234/v1", "model": "loaded", "api_key": "sekrit"}
-}"""
-
-
-def test_models_json_is_read_as_it_is(settings_for):
-    models = catalogue(settings_for(backends=BACKENDS, ROUTER="r"))
-    assert models.aliases() == ("free", "plain")
-    assert models.default_alias() == "free"
-    free, plain = models.backend("free"), models.backend("plain")
-    assert route(free.endpoint) == ("https://openrouter.ai/api/v1", "openai_chat", "v/m:free")
-    assert free.key is not None
-    assert (free.key.name, free.key.value) == ("ROUTER", "r")
-    assert plain.key is not None
-    assert plain.key.value == "sekrit"
-    assert "sekrit" not in repr(plain)
-
-
-def test_a_model_overrides_only_the_model_inside_a_backend(settings_for):
-    entry = catalogue(settings_for(backends=BACKENDS, ROUTER="r")).backend("free", "v/other")
-    assert (entry.endpoint.alias, *route(entry.endpoint)) == (
-        "free",
-        "https://openrouter.ai/api/v1",
-        "openai_chat",
-        "v/other",
-    )
-
-
-def test_a_backend_whose_variable_is_unset_names_it(settings_for):
-    with pytest.raises(UsageError, match="model 'free' needs a key and ROUTER is not set"):
-        require_key(catalogue(settings_for(backends=BACKENDS)).backend("free"))
-
-
-def test_without_a_backend_the_base_url_variables_answer(settings_for):
-    settings = settings_for(
-        DELEGATE_BASE_URL="https://h.example/api/v1/", DELEGATE_API_KEY="k", DELEGATE_MODEL="vendor/model"
-    )
-    entry = catalogue(settings).backend()
-    assert route(entry.endpoint) == ("https://h.example/api/v1", "openai_chat", "vendor/model")
-    assert (entry.endpoint.key_name, entry.endpoint.bucket) == ("DELEGATE_API_KEY", "vendor-model")
-    assert route(catalogue(settings).backend(model="vendor/b").endpoint)[2] == "vendor/b"
-    with pytest.raises(UsageError, match="DELEGATE_MODEL is not set"):
-        catalogue(settings_for(DELEGATE_BASE_URL="https://h.example")).backend()
-
-
-@pytest.mark.parametrize(
-    ("variable", "alias", "expected"),
-    [
-        (
-            "ANTHROPIC_API_KEY",
-            "claude-sonnet-4-6",
-            ("https://api.anthropic.com/v1", "anthropic_messages", "claude-sonnet-4-6"),
-        ),
-        ("OPENAI_API_KEY", "gpt-6-luna", ("https://api.openai.com/v1", "openai_chat", "gpt-6-luna")),
-        ("DEEPSEEK_API_KEY", "deepseek-v4-flash", ("https://api.deepseek.com/v1", "openai_chat", "deepseek-v4-flash")),
-        ("ZAI_API_KEY", "glm-coding-plan", ("https://api.z.ai/api/anthropic/v1", "anthropic_messages", "glm-5.2")),
-        ("OPENROUTER_API_KEY", "openrouter/v/m", ("https://openrouter.ai/api/v1", "openai_chat", "v/m")),
-    ],
-)
-def test_a_providers_key_alone_makes_its_aliases_ready(
-    settings_for, variable: str, alias: str, expected: tuple[str, ...]
-):
-    models = catalogue(settings_for(**{variable: "k"}))
-    endpoint = models.endpoint(alias)
-    assert route(endpoint) == expected
-    assert endpoint.key_name == variable
-    assert [models.endpoint(name).key_name for name in models.aliases()] == [variable] * len(models.aliases())
-    with pytest.raises(UsageError, match=f"needs {variable}, which is not set"):
-        catalogue(settings_for()).endpoint(alias)
-
-
-def test_a_providers_own_variable_moves_its_address(settings_for):
-    settings = settings_for(ANTHROPIC_API_KEY="k", ANTHROPIC_BASE_URL="http://127.0.0.1:5/")
-    assert catalogue(settings).endpoint("claude-x").base_url == "http://127.0.0.1:5/v1"
-
-
-def test_the_default_endpoint_wins_over_a_providers_key(settings_for):
-    settings = settings_for(DELEGATE_LOCAL_URL="http://localhost:4000", DEEPSEEK_API_KEY="k")
-    assert catalogue(settings).endpoint("deepseek-v4-flash").base_url == LITELLM
-
-
-def test_a_paid_provider_is_never_the_default_by_its_key_alone(settings_for):
-    with pytest.raises(UsageError, match=r"no model is chosen: name one \(claude-sonnet-4-6\)"):
-        catalogue(settings_for(ANTHROPIC_API_KEY="k")).endpoint()
-
-
-# --- keys and the current folder ------------------------------------------------------------------------------------
-
-FOREIGN = '{"x": {"base_url": "%s", "model": "m", "api_key_env": "%s"}}'
-
-
-@pytest.mark.parametrize(
-    ("url", "variable"),
-    [
-        ("https://evil.example/v1", "OPENAI_API_KEY"),
-        ("https://evil.example/v1", "GITHUB_TOKEN"),
-        ("http://openrouter.ai/v1", "OPENROUTER_API_KEY"),
-        ("https://openrouter.ai.evil.example/v1", "OPENROUTER_API_KEY"),
-    ],
-)
-def test_a_cloned_folder_cannot_have_your_keys_sent_to_it(settings_for, url: str, variable: str):
-    models = catalogue(settings_for(here=FOREIGN % (url, variable), **{variable: "sekrit"}))
-    with pytest.raises(UsageError, match="a folder cannot choose where your keys go") as error:
-        models.entry("x")
-    assert "sekrit" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("url", "variable"), [("http://127.0.0.1:5/v1", "ANY"), ("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY")]
-)
-def test_a_models_json_of_the_current_folder_works_for_this_machine_and_for_a_keys_own_provider(
-    settings_for, url: str, variable: str
-):
-    assert catalogue(settings_for(here=FOREIGN % (url, variable), **{variable: "k"})).endpoint("x").base_url == url
-
-
-def test_key_and_address_from_the_same_folder_belong_together(settings_for):
-    settings = settings_for(here=FOREIGN % ("https://own.example/v1", "MINE"), env_file="MINE=k\n")
-    assert catalogue(settings).endpoint("x").base_url == "https://own.example/v1"
-
-
-@pytest.mark.parametrize(
-    ("env_file", "variables", "alias"),
-    [
-        ("DELEGATE_LOCAL_URL=https://evil.example\n", {"DELEGATE_LOCAL_KEY": "k", "DELEGATE_LOCAL_MODEL": "m"}, "m"),
-        ("DELEGATE_BASE_URL=https://evil.example\n", {"DELEGATE_API_KEY": "k", "DELEGATE_MODEL": "m"}, "m"),
-        ("ANTHROPIC_BASE_URL=https://evil.example\n", {"ANTHROPIC_API_KEY": "k"}, "claude-x"),
-        (
-            "DELEGATE_GATEWAY=bifrost\nDELEGATE_BIFROST_URL=https://evil.example\n",
-            {"DELEGATE_BIFROST_VK_CODE": "k"},
-            "glm-x",
-        ),
-    ],
-)
-def test_an_env_file_cannot_redirect_a_key_of_the_environment(
-    settings_for, env_file: str, variables: dict[str, str], alias: str
-):
-    with pytest.raises(UsageError, match="a folder cannot choose where your keys go"):
-        catalogue(settings_for(env_file=env_file, **variables)).entry(alias)
-
-
-# --- the gateway ----------------------------------------------------------------------------------------------------
-
-
-def bifrost(settings_for, **more: str) -> Catalogue:
-    keys = {"DELEGATE_BIFROST_VK_LOCAL": "vk-local", "DELEGATE_BIFROST_VK_CODE": "vk-code"}
-    return catalogue(
-        settings_for(
-            DELEGATE_GATEWAY="bifrost",
-            DELEGATE_BIFROST_URL="http://127.0.0.1:4010/",
-            DELEGATE_LOCAL_KEY="k",
-            **keys,
-            **more,
-        )
-    )
-
-
-def test_bifrost_takes_the_place_of_the_default_endpoint_with_a_key_for_each_lane(settings_for):
-    models = bifrost(settings_for)
-    local, code = models.entry("local-a"), models.entry("deepseek-v4-flash")
-    assert route(local.endpoint) == ("http://127.0.0.1:4010/litellm/v1", "anthropic_messages", "local-a")
-    assert route(code.endpoint) == ("http://127.0.0.1:4010/litellm/v1", "openai_chat", "deepseek-v4-flash")
-    assert [entry.key.value for entry in (local, code) if entry.key] == ["vk-local", "vk-code"]
-    assert models.entry("glm-coding-plan").endpoint.format == "anthropic_messages"
-
-
-def test_bifrost_has_a_base_for_local_aliases_and_an_api_for_all(settings_for):
-    models = bifrost(settings_for, DELEGATE_BIFROST_LOCAL_URL="http://localhost:4011", DELEGATE_BIFROST_API="openai")
-    assert route(models.endpoint("ornith-2")) == ("http://localhost:4011/litellm/v1", "openai_chat", "ornith-2")
-    assert route(models.endpoint("glm-x")) == ("http://127.0.0.1:4010/litellm/v1", "openai_chat", "glm-x")
-
-
-# --- discovery ------------------------------------------------------------------------------------------------------
-
-
-def test_without_configuration_a_server_on_its_usual_port_is_found(settings_for, serve):
-    ollama = serve("text-embedding-x", "qwen2.5-coder:7b", "big:120b-cloud")
-    models = catalogue(settings_for(), Ollama=ollama.port)
-    assert models.aliases() == ("text-embedding-x", "qwen2.5-coder:7b", "big:120b-cloud")
-    entry = models.entry()
-    assert route(entry.endpoint) == (f"http://127.0.0.1:{ollama.port}/v1", "openai_chat", "qwen2.5-coder:7b")
-    assert (entry.endpoint.lane, entry.endpoint.bucket, entry.upstream_local) == ("local", "local-", True)
-    cloud = models.entry("big:120b-cloud")
-    assert (cloud.endpoint.lane, cloud.upstream_local) == ("metered", False)
-    assert len(ollama.asked) == 1
-
-
-def test_a_proxy_that_is_found_is_not_local(settings_for, serve):
-    models = catalogue(settings_for(), LiteLLM=serve("glm-coding-plan", "local-qwen-3-6-35b").port)
-    assert models.default_alias() == "local-qwen-3-6-35b"
-    assert [models.entry(name).upstream_local for name in models.aliases()] == [False, False]
-    assert models.endpoint("glm-coding-plan").format == "anthropic_messages"
-
-
-def test_no_key_is_sent_to_a_server_that_was_only_found(settings_for, serve):
-    server = serve("m")
-    catalogue(settings_for(DELEGATE_API_KEY="k", ANTHROPIC_API_KEY="k"), vLLM=server.port).endpoint()
-    assert [name for name in server.asked[0] if name in ("authorization", "x-api-key")] == []
-
-
-def test_nothing_is_asked_when_the_answer_is_known(settings_for, serve):
-    server = serve("m")
-    catalogue(settings_for(DELEGATE_LOCAL_URL="http://localhost:1"), vLLM=server.port).endpoint()
-    with pytest.raises(UsageError, match="no model is configured"):
-        catalogue(settings_for(DELEGATE_DISCOVER="0"), vLLM=server.port).endpoint()
-    assert server.asked == []
-
-
-def test_without_any_server_the_error_says_what_was_asked_and_what_to_set(settings_for, serve):
-    unrelated = serve("m", status=404)
-    with pytest.raises(UsageError, match=rf"asked vLLM {unrelated.port}\): start one, set DELEGATE_LOCAL_URL") as error:
-        catalogue(settings_for(), vLLM=unrelated.port).endpoint()
-    assert "delegate.toml" in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "said", ["[]", "null", "<html>", "{}", '{"data": 3}', '{"data": [3, {"id": 4}, {"id": ""}]}', "\xff"]
-)
-def test_another_program_on_a_usual_port_is_no_model_server(settings_for, serve, said: str):
-    with pytest.raises(UsageError, match="no model is configured and no local server gives one"):
-        catalogue(settings_for(), vLLM=serve(said=said).port).endpoint()
-
-
-def test_a_server_that_wants_a_key_is_named(settings_for, serve):
-    with pytest.raises(UsageError, match="LiteLLM answers, but it wants a key"):
-        catalogue(settings_for(), LiteLLM=serve(status=401).port).endpoint()
-
-
-# --- pools of one account -------------------------------------------------------------------------------------------
 
 
 def test_other_keys_or_addresses_have_other_quota_pools_and_variants_of_a_plan_share_one(settings_for):

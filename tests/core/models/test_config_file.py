@@ -15,7 +15,7 @@ def refused(text: str, tmp_path: Path) -> str:
         read_config(path)
     said = str(error.value)
     assert "\n" not in said
-    assert said.startswith((f"{path}: ", f"cannot read {str(path)!r}: "))
+    assert said.startswith((f"{path}, line ", f"cannot read {str(path)!r}: "))
     return said
 
 
@@ -31,23 +31,29 @@ def test_a_byte_order_mark_is_no_error(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("defualt_model = 'a'", "defualt_model: unknown key"),
-        ("[models.a]\nbase_url='http://h'\nbase='x'", "[models.a] base: unknown key"),
-        ("[models.a]\nmodel='x'", "[models.a] base_url: Field required"),
-        ("[models.a]\nbase_url='h:1'", "[models.a] base_url: base_url must begin with http://"),
-        ("[models.a]\nbase_url='http://h'\nformat='grpc'", "[models.a] format: Input should be 'openai_chat'"),
-        ("[models.a]\nbase_url='http://h'\nlane='moon'", "[models.a] lane: Input should be 'local', 'flat_plan'"),
-        ("[models.a]\nbase_url='http://h'\ncontext_tokens=0", "[models.a] context_tokens: Input should be greater"),
-        ("[models.a]\nbase_url='http://h'\nbucket='a b'", "[models.a] bucket: String should match"),
-        ("[models.a]\nbase_url='http://h'\nprices={input=1,output=2}", "[models.a] prices.as_of: Field required"),
+        ("defualt_model = 'a'", "line 1: defualt_model is an unknown key: did you mean 'default_model'?"),
+        ("[models.a]\nbase_url='http://h'\nbase='x'", "line 3: [models.a] base is an unknown key"),
+        ("[models.a]\nmodel='x'", "line 1: [models.a] base_url is missing"),
+        ("[models.a]\nbase_url='h:1'", "line 2: [models.a] base_url must begin with http://"),
+        ("[models.a]\nbase_url='http://h'\nformat='grpc'", "[models.a] format: must be 'openai', 'anthropic' or 'resp"),
+        ("[models.a]\nbase_url='http://h'\nlane='moon'", "[models.a] lane must be 'local', 'flat_plan'"),
+        (
+            "[models.a]\nbase_url='http://h'\n\ncontext_tokens=0",
+            "line 4: [models.a] context_tokens must be a whole number from 1, not 0",
+        ),
+        ("[models.a]\nbase_url='http://h'\ncontext_tokens='many'", "must be a whole number from 1, not 'many'"),
+        ("[models.a]\nbase_url='http://h'\nupstream_local=[1]", "upstream_local must be true or false, not a list"),
+        ("[models.a]\nbase_url='http://h'\nbucket='a b'", "[models.a] bucket must be a text that matches"),
+        ("[models.a]\nbase_url='http://h'\nprices={input=1,output=2}", "line 3: [models.a] prices.as_of is missing"),
         (
             "[models.a]\nbase_url='http://h'\nheaders={Authorization='Bearer x'}",
             "[models.a] headers: header 'Authorization'",
         ),
         ("[models.a]\nbase_url='http://h'\nheaders={X-Api-Key='x'}", "[models.a] headers: header 'X-Api-Key'"),
-        ("[buckets.a]\nceiling=0", "[buckets.a] ceiling: Input should be greater than or equal to 1"),
-        ("[buckets.a]\ncieling=2", "[buckets.a] cieling: unknown key"),
-        ("models = 3", "models: Input should be a valid dictionary"),
+        ("[buckets.a]\nceiling=0", "line 2: [buckets.a] ceiling must be a whole number from 1 to 1000, not 0"),
+        ("[buckets.a]\ncieling=2", "[buckets.a] cieling is an unknown key: did you mean 'ceiling'?"),
+        ("models = 3", "line 1: models must be an object of keys and values, not 3"),
+        ("local_paths = [1]", "line 1: local_paths[0] must be a text, not 1"),
         ("[models.a", "cannot read"),
     ],
 )
@@ -87,9 +93,9 @@ def test_a_repository_demands_its_lane_strictly(tmp_path: Path):
     [
         ("[]", "must be an object"),
         ("{", "cannot read"),
-        ('{"a": {"model": "m"}}', "backend 'a': base_url: Field required"),
-        ('{"a": {"base_url": "h", "model": "m", "api_key": "sekrit"}}', "backend 'a': base_url: base_url must begin"),
-        ('{"a": 3}', "backend 'a': the entry:"),
+        ('{"a": {"model": "m"}}', "backend 'a': base_url is missing"),
+        ('{"a": {"base_url": "h", "model": "m", "api_key": "sekrit"}}', "backend 'a': base_url must begin"),
+        ('{"a": 3}', "backend 'a': the entry must be an object"),
     ],
 )
 def test_a_broken_models_json_names_file_and_entry(settings_for, text: str, said: str):

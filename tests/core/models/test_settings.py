@@ -150,12 +150,12 @@ def test_an_env_file_is_not_expanded_from_the_environment(settings_for):
     [
         ("DELEGATE_GATEWAY", "kong", "'litellm' or 'bifrost'"),
         ("DELEGATE_CONFINEMENT", "maybe", "'auto', 'required' or 'off'"),
-        ("DELEGATE_MAX_QUEUE", "0", "greater than or equal to 1"),
-        ("DELEGATE_MAX_QUEUE", "many", "valid integer"),
-        ("DELEGATE_FAILOVER_GRACE", "nan", "finite"),
-        ("DELEGATE_FAILOVER_GRACE", "-1", "greater than or equal to 0"),
-        ("DELEGATE_RUN_BASH", "perhaps", "valid boolean"),
-        ("DELEGATE_MAX_TURNS_CLOUD", "151", "less than or equal to 150"),
+        ("DELEGATE_MAX_QUEUE", "0", "must be a whole number from 1, not '0'"),
+        ("DELEGATE_MAX_QUEUE", "many", "must be a whole number from 1, not 'many'"),
+        ("DELEGATE_FAILOVER_GRACE", "nan", "must be a number from 0, not 'nan'"),
+        ("DELEGATE_FAILOVER_GRACE", "-1", "must be a number from 0"),
+        ("DELEGATE_RUN_BASH", "perhaps", "must be true or false"),
+        ("DELEGATE_MAX_TURNS_CLOUD", "151", "must be a whole number from 1 to 150"),
         ("DELEGATE_LOCAL_URL", "localhost:4000", "http://"),
         ("DELEGATE_LOCAL_HOSTS", "8.8.8.0/24", "not a private network"),
         ("DELEGATE_CONCURRENCY_LOCAL", "0", "whole number from 1 to 1000"),
@@ -191,9 +191,10 @@ def test_a_bad_setting_in_the_file_names_file_table_and_key(settings_for, home: 
     with pytest.raises(UsageError) as error:
         settings_for("[settings]\nmax_queu = 3\n")
     assert (
-        one_line(error) == f"{home}/config/delegate.toml: [settings] max_queu: unknown key, did you mean 'max_queue'?"
+        one_line(error)
+        == f"{home}/config/delegate.toml, line 2: [settings] max_queu is an unknown key: did you mean 'max_queue'?"
     )
-    with pytest.raises(UsageError, match=r"\[settings\] gateway='kong': Input should be 'litellm' or 'bifrost'"):
+    with pytest.raises(UsageError, match=r"line 2: \[settings\] gateway must be 'litellm' or 'bifrost', not 'kong'"):
         settings_for("[settings]\ngateway = 'kong'\n")
 
 

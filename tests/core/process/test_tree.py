@@ -10,6 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from delegation.processes.tree import Tree
+
 # Forks twice with a session of its own each time and clears its environment: nothing about it points to its origin.
 DAEMON = """
 import os, sys, time
@@ -171,6 +173,21 @@ def test_what_was_not_started_by_the_command_stays(place):
     finally:
         bystander.kill()
         bystander.wait()
+
+
+def test_parents_are_found_before_their_children(place, until):
+    nested = "sh -c 'sh -c \"sleep 60 & sleep 60\" & sleep 60' & sh -c 'sleep 60 & sleep 60' & sleep 60"
+    process = subprocess.Popen(["sh", "-c", nested], cwd=place.tree, start_new_session=True)
+    tree = Tree(process.pid, "no mark")
+    try:
+        assert until(lambda: len(tree.below()) == 9, 10)
+        order = [process.pid, *(each.pid for each in Tree(process.pid, "no mark").below())]
+        assert all(order.index(psutil.Process(pid).ppid()) < place for place, pid in enumerate(order) if place)
+        assert tree.has_more_than(8)
+        assert not tree.has_more_than(9)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def test_the_callers_secrets_are_not_in_the_command_or_its_parent(any_place, monkeypatch):

@@ -1,5 +1,6 @@
 """The receipt as a page for people: what matters first, and nothing of a model's words becomes markup."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -7,7 +8,6 @@ from typing import Any, get_args
 import pytest
 from markdown_it import MarkdownIt
 
-from delegation.card import Card
 from delegation.receipt import (
     CommandRun,
     Cost,
@@ -23,7 +23,7 @@ from delegation.records.labels import queue_name_of, run_name_of, tags_of
 from delegation.records.markdown import code, fenced, plain, quoted, table
 from delegation.records.report import money, patch_markdown, receipt_markdown
 from delegation.records.wording import FLAGS, explanation, size_of
-from delegation.request import Agent, DelegationRequest, Endpoint, Limits
+from delegation.request import DelegationRequest
 
 ID = "dg-20261130t113652417-k7x2"
 COMMIT = "8200dbea6a" + "0" * 30
@@ -130,7 +130,7 @@ def test_the_page_begins_with_reason_task_verdict_and_patch():
     verification = judged(
         "failed",
         "passed",
-        base=run("failed", {"t::a": "failed", "t::b": "passed"}, reason="1 tests fail"),
+        base=run("failed", {"t::a": "failed", "t::b": "passed"}, reason="1 test fails"),
         candidate=run("passed", {"t::a": "passed", "t::b": "passed"}),
         fixed=("t::a",),
     )
@@ -286,37 +286,13 @@ def test_a_patch_is_told_by_its_size():
     assert size_of(PATCH.model_copy(update={"files": 2})) == "2 files, +4 -1"
 
 
-def test_a_run_is_named_by_a_short_title_and_the_ending_of_its_id():
-    assert run_name_of(a_request("# Fix the median\n\nof an even count")) == "Fix the median · k7x2"
-    long = run_name_of(a_request("The test suite fails. Find the bug in statistics_tools.py, fix it there"))
+def test_a_run_is_named_by_a_short_title_and_the_ending_of_its_id(a_request: Callable[..., DelegationRequest]):
+    assert run_name_of(a_request(ID, "# Fix the median\n\nof an even count")) == "Fix the median · k7x2"
+    long = run_name_of(a_request(ID, "The test suite fails. Find the bug in statistics_tools.py, fix it there"))
     assert long == "The test suite fails. Find the bug in statistic… · k7x2"
-    assert set(tags_of(a_request("x"))) == {ID, "repo:r", "model:local-m", "bucket:local-"}
+    assert set(tags_of(a_request(ID, "x"))) == {ID, "repo:r", "model:local-m", "bucket:local-"}
 
 
 @pytest.mark.parametrize(("bucket", "name"), [("local-", "local-now"), ("glm-coding-plan", "glm-coding-plan-now")])
 def test_a_queue_is_named_by_its_bucket(bucket: str, name: str):
     assert queue_name_of(bucket, "now") == name
-
-
-def a_request(task: str) -> DelegationRequest:
-    return DelegationRequest(
-        id=ID,
-        card=Card(task=task, repo="/r"),
-        repo="/r",
-        is_git=True,
-        base_commit=COMMIT,
-        agent=Agent(name="coder", source="built-in", system_prompt="work"),
-        endpoint=Endpoint(
-            alias="local-m",
-            base_url="http://127.0.0.1:1/v1",
-            format="openai_chat",
-            model="m",
-            bucket="local-",
-            quota_pool="m",
-            lane="local",
-        ),
-        limits=Limits(max_turns=25, timeout_seconds=60, max_tokens=100),
-        confinement="auto",
-        network=True,
-        created_at=CREATED,
-    )

@@ -1,44 +1,21 @@
 """Records on disk: what is written is read back, and nothing is overwritten."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from delegation.card import Card
 from delegation.errors import NotFoundError, StackError, UsageError
 from delegation.home import Home
 from delegation.ids import new_id
 from delegation.receipt import Cost, Receipt
 from delegation.records import RecordStore
 from delegation.records.store import title_of
-from delegation.request import Agent, DelegationRequest, Endpoint, Limits
+from delegation.request import DelegationRequest
 
-CREATED = datetime(2026, 11, 30, 11, 36, 52, 417_000, tzinfo=UTC)
-
-
-def a_request(delegation_id: str) -> DelegationRequest:
-    return DelegationRequest(
-        id=delegation_id,
-        card=Card(task="# Fix the bug\n\nIt is in a.py", repo="/r"),
-        repo="/r",
-        is_git=True,
-        base_commit="0" * 40,
-        agent=Agent(name="coder", source="built-in", system_prompt="work"),
-        endpoint=Endpoint(
-            alias="m",
-            base_url="http://127.0.0.1:1/v1",
-            format="openai_chat",
-            model="m",
-            bucket="m",
-            quota_pool="m",
-            lane="local",
-        ),
-        limits=Limits(max_turns=25, timeout_seconds=60, max_tokens=100),
-        confinement="auto",
-        network=True,
-        created_at=CREATED,
-    )
+CREATED = datetime(2026, 11, 30, tzinfo=UTC)
+MakeRequest = Callable[[str], DelegationRequest]
 
 
 def a_receipt(delegation_id: str, answer: str) -> Receipt:
@@ -65,7 +42,7 @@ def store(tmp_path: Path) -> RecordStore:
     return RecordStore(Home(root=tmp_path / "home", config_file=tmp_path / "c.toml"))
 
 
-def test_a_request_is_read_back_as_it_was_written(store: RecordStore):
+def test_a_request_is_read_back_as_it_was_written(store: RecordStore, a_request: MakeRequest):
     request = a_request(new_id("dg"))
     entry = store.create(request, number=7)
     assert store.request(request.id) == request
@@ -76,14 +53,14 @@ def test_a_request_is_read_back_as_it_was_written(store: RecordStore):
     assert status.step == "submitted"
 
 
-def test_ids_come_newest_first_across_kinds(store: RecordStore):
+def test_ids_come_newest_first_across_kinds(store: RecordStore, a_request: MakeRequest):
     ids = [f"{kind}-20261130t1136524{n:02d}-aaaa" for n, kind in enumerate(["dg", "rd", "cx"])]
     for name in ids:
         store.create(a_request(name), number=None)
     assert store.ids() == ids[::-1]
 
 
-def test_an_earlier_receipt_is_kept_beside_the_new_one(store: RecordStore):
+def test_an_earlier_receipt_is_kept_beside_the_new_one(store: RecordStore, a_request: MakeRequest):
     name = new_id("dg")
     store.create(a_request(name), number=1)
     for answer in ("one", "two", "three"):
@@ -95,7 +72,7 @@ def test_an_earlier_receipt_is_kept_beside_the_new_one(store: RecordStore):
     assert current.answer == "three"
 
 
-def test_a_delegation_is_found_by_id_prefix_ending_and_number(store: RecordStore):
+def test_a_delegation_is_found_by_id_prefix_ending_and_number(store: RecordStore, a_request: MakeRequest):
     first, second = "dg-20261130t113652417-k7x2", "dg-20261130t113652418-m3p9"
     store.create(a_request(first), number=1)
     store.create(a_request(second), number=2)
@@ -115,7 +92,7 @@ def test_a_text_that_is_no_id_never_becomes_a_path(store: RecordStore, text: str
         store.folder(text)
 
 
-def test_a_broken_record_is_listed_with_its_problem(store: RecordStore):
+def test_a_broken_record_is_listed_with_its_problem(store: RecordStore, a_request: MakeRequest):
     name = new_id("dg")
     store.create(a_request(name), number=1)
     (store.folder(name) / "entry.json").write_text("{")
@@ -125,14 +102,14 @@ def test_a_broken_record_is_listed_with_its_problem(store: RecordStore):
     assert summary.problem
 
 
-def test_a_home_below_a_file_is_one_clear_error(tmp_path: Path):
+def test_a_home_below_a_file_is_one_clear_error(tmp_path: Path, a_request: MakeRequest):
     (tmp_path / "file").write_text("")
     store = RecordStore(Home(root=tmp_path / "file" / "home", config_file=tmp_path / "c"))
     with pytest.raises(StackError, match="set DELEGATE_HOME"):
         store.create(a_request(new_id("dg")), number=None)
 
 
-def test_folders_are_private(store: RecordStore):
+def test_folders_are_private(store: RecordStore, a_request: MakeRequest):
     name = new_id("dg")
     store.create(a_request(name), number=1)
     assert {oct(p.stat().st_mode & 0o777) for p in (store.folder(name), store.folder(name).parent)} == {"0o700"}

@@ -8,13 +8,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from waiting import until
 
 from deployments.launcher import parent
 from deployments.launcher.runs import launched_runs
@@ -68,7 +68,7 @@ class Monitored:
         theirs.close()
 
     def marked_pid(self) -> int:
-        eventually(lambda: self.mark.exists() and self.mark.read_text().endswith("\n"))
+        until(lambda: self.mark.exists() and self.mark.read_text().endswith("\n"))
         return int(self.mark.read_text())
 
     def answer(self) -> int:
@@ -89,13 +89,6 @@ def monitored(tmp_path: Path) -> Iterator[Callable[[str], Monitored]]:
         one.process.wait(20)
 
 
-def eventually(condition: Callable[[], Any], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_the_exit_code_is_passed_on_and_the_run_forgotten(monitored: Any, tmp_path: Path):
     one = monitored("os._exit(7)")
     assert one.answer() == 7
@@ -106,7 +99,7 @@ def test_the_exit_code_is_passed_on_and_the_run_forgotten(monitored: Any, tmp_pa
 def test_a_living_run_is_known_by_its_id(monitored: Any, tmp_path: Path):
     one = monitored("import time\nopen(MARK, 'w').write(f'{os.getpid()}\\n')\ntime.sleep(300)")
     pid = one.marked_pid()
-    eventually(lambda: launched_runs(tmp_path))
+    until(lambda: launched_runs(tmp_path))
     (run,) = launched_runs(tmp_path)
     assert (run.flow_run_id, run.pid, run.monitor_pid) == ("run-1", pid, one.process.pid)
     one.connection.sendall(b"T")
@@ -146,7 +139,7 @@ def test_a_daemon_left_behind_is_gone_before_the_client_hears_of_the_end(monitor
 def test_a_daemon_is_gone_too_when_the_flow_was_killed(monitored: Any, tmp_path: Path):
     one = monitored(_DAEMON + "time.sleep(300)")
     daemon = one.marked_pid()
-    eventually(lambda: launched_runs(tmp_path))
+    until(lambda: launched_runs(tmp_path))
     os.kill(launched_runs(tmp_path)[0].pid, signal.SIGKILL)
     assert one.answer() == -signal.SIGKILL
     assert not psutil.pid_exists(daemon)

@@ -14,10 +14,11 @@ import pytest
 
 from delegation.errors import StackError
 from delegation.home import Home
-from deployments import postgres
+from deployments import postgres, postgres_binaries
 from deployments.kept import Kept
 from deployments.places import Places
-from deployments.postgres import Cluster, NoEmbeddedDatabase, cluster, purge
+from deployments.postgres import Cluster, cluster, purge
+from deployments.postgres_binaries import NoEmbeddedDatabase
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -103,9 +104,9 @@ def test_a_directory_of_another_version_is_refused(made: Cluster):
 
 
 def test_a_platform_without_binaries_has_no_embedded_database(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(postgres.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(postgres_binaries.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NoEmbeddedDatabase):
-        postgres.installation()
+        postgres_binaries.installation()
 
 
 def test_a_socket_path_that_is_too_long_is_refused(tmp_path: Path):
@@ -115,7 +116,7 @@ def test_a_socket_path_that_is_too_long_is_refused(tmp_path: Path):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_an_ordinary_user_needs_no_folder_outside_the_home():
-    if not postgres._anyone_may_pass(postgres.installation().programs):
+    if not postgres._anyone_may_pass(postgres_binaries.installation().programs):
         pytest.skip("this checkout lies below a private folder, so no other user can reach its programs")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
         os.chown(base, 65534, 65534)

@@ -3,11 +3,10 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
-import pytest
+from waiting import until
 
 from deployments.processes import Child, bound_folder, bound_log, end_all, marked, open_log
 
@@ -31,10 +30,7 @@ def test_a_child_that_died_comes_back_after_its_backoff(tmp_path: Path):
     assert child.process is not None
     child.process.wait(20)
     assert child.keep() is False
-    end = time.monotonic() + 10
-    while not child.keep():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(child.keep, 10, "the child is started again")
     assert child.restarts == 1
     child.stop()
 
@@ -83,10 +79,8 @@ def test_a_folder_of_logs_keeps_the_newest(tmp_path: Path):
 
 
 def _first_number(file: Path) -> int:
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        text = file.read_text() if file.exists() else ""
-        if text.endswith("\n"):
-            return int(text.split()[0])
-        time.sleep(0.02)
-    pytest.fail(f"nothing written to {file}")
+    def text() -> str:
+        return file.read_text() if file.exists() else ""
+
+    until(lambda: text().endswith("\n"), 20, f"something is written to {file}")
+    return int(text().split()[0])

@@ -1,17 +1,20 @@
 """The keeper's sweep of trees: a process of its own, started when due, ended when it hangs, never waited for."""
 
+import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from waiting import until
 
 from delegation.checkout.ledger import Ledger
 from delegation.checkout.worktree import Worktree, create
 from delegation.home import Home
 from delegation.ids import new_id
+from delegation.secrets import keep
 from deployments import trees
 from deployments.configuration import Configuration
 from deployments.places import Places
@@ -60,13 +63,6 @@ def sweeping(home: Home) -> Iterator[tuple[TreeSweep, Clock, list[str]]]:
     sweep._child.stop()
 
 
-def until(condition: Callable[[], object], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not within {seconds} s"
-        time.sleep(0.05)
-
-
 def receipt(home: Home, delegation_id: str, outcome: str) -> None:
     from datetime import UTC, datetime
 
@@ -105,6 +101,19 @@ def test_a_sweep_runs_when_due_in_a_process_of_its_own_and_logs_what_it_did(home
     clock.now = 332
     sweep.tick()
     assert sweep.pid is not None
+
+
+def test_the_sweep_removes_keys_that_no_delegation_refers_to(home, sweeping):
+    sweep, clock, _ = sweeping
+    keep(home, "fresh")
+    old = home.secrets / keep(home, "old").removeprefix("secret:")
+    os.utime(old, (0, 0))
+    clock.now = 31
+    sweep.tick()
+    until(lambda: sweep.tick() or sweep.pid is None)
+    assert not old.exists()
+    assert len(list(home.secrets.iterdir())) == 1
+    assert "removed 1 keys that no delegation needs" in (home.stack / "logs" / "trees.log").read_text()
 
 
 @pytest.mark.parametrize("outcome", [None, "failed", "cancelled"])

@@ -102,7 +102,7 @@ def test_what_make_compiles_is_not_what_judges(tmp_path: Path):
     makefile = "all: app\n\napp: main.c\n\tcc -o app main.c\n\ntest: app\n\tsh check.sh\n\nother:\n\tsh other.sh\n"
     written(tmp_path, {"Makefile": makefile, "main.c": "", "check.sh": "", "other.sh": ""})
     called = called_files("make test", tmp_path, ".")
-    assert (called.judging, called.unclear) == ({"check.sh"}, set())
+    assert (called.judging, called.unclear) == ({"check.sh", "test"}, set()), "a file `test` would stand for the target"
 
 
 def test_what_npm_starts_is_not_what_judges(tmp_path: Path):

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from delegation.receipt import CommandRun, TestStatus
+from delegation.verdict.canaries import Canaries
 from delegation.verdict.doctests import changed_examples, has_examples, is_doctest
-from delegation.verdict.tampering import Canaries, ends_the_interpreter, rewritten, states
+from delegation.verdict.tampering import ends_the_interpreter, rewritten, states
 
 
 def test_a_test_file_that_is_written_over_is_seen_even_when_it_is_put_back(tmp_path: Path):

@@ -1,0 +1,89 @@
+"""Secrets in a text: where they are, and the text without them. No value ever leaves this module."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from delegation.reading.packing.leak_rules import RULES, Rule
+from delegation.reading.packing.manifest import Finding
+from delegation.reading.packing.vendor_leaks import vendor_leaks
+
+_EXAMPLES = re.compile(
+    r"EXAMPLE|x{8}|X{8}|\*{4}|\.{3}|0{12}|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwi"  # jwt.io's own
+)
+_JOINT = re.compile(r"""["'`]\s*+(?:[+.&,\\]\s*+)?["'`]|\\\r?\n[ \t]*""")
+
+
+@dataclass(frozen=True)
+class Leak:
+    """One secret by its place. `certain` as in the rule; `hidden` means that its parts are not side by side."""
+
+    rule: str
+    start: int
+    end: int
+    certain: bool
+    hidden: bool = False
+
+
+def leaks_in(text: str, file_name: str = "") -> tuple[Leak, ...]:
+    """Every secret seen, first to last. Documented examples (`AKIAIOSFODNN7EXAMPLE`, rows of x) are none."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a few letters grow in lower case; places would shift
+        lowered = text
+    rules = [rule for rule in RULES if _concerns(rule, text, lowered, file_name)]
+    found = [leak for rule in rules for leak in _matches(rule, text)]
+    found += [Leak(rule, start, end, certain=False) for rule, start, end in vendor_leaks(text, lowered)]
+    if not any(leak.certain for leak in found):
+        found += _split_over_literals(text, [rule for rule in rules if rule.certain])
+    return tuple(sorted(found, key=lambda leak: (leak.start, leak.end, leak.rule)))
+
+
+def findings(text: str, leaks: Sequence[Leak]) -> tuple[Finding, ...]:
+    """Rule and line of each, for the account; one for each rule and line."""
+    seen = {(text.count("\n", 0, leak.start) + 1, leak.rule): None for leak in leaks}
+    return tuple(Finding(rule=rule, line=line) for line, rule in seen)
+
+
+def without(text: str, leaks: Sequence[Leak], *, end: int | None = None) -> str:
+    """The text (up to `end`) with each secret replaced whole; its lines stay as many, so that line numbers hold."""
+    end = len(text) if end is None else end
+    parts: list[str] = []
+    done = 0
+    for leak in leaks:
+        if leak.end <= done or leak.start >= end:
+            continue
+        start, stop = max(leak.start, done), min(leak.end, end)
+        parts += [text[done:start], f"[removed: {leak.rule}]", "\n" * text.count("\n", start, stop)]
+        done = stop
+    return "".join([*parts, text[done:end]])
+
+
+def _concerns(rule: Rule, text: str, lowered: str, file_name: str) -> bool:
+    if rule.only_in and not file_name.lower().endswith(rule.only_in):
+        return False
+    searched = lowered if rule.any_case else text
+    for sign in rule.signs:  # noqa: SIM110 - a plain loop, a hundred times for each file
+        if sign in searched:
+            return True
+    return False
+
+
+def _matches(rule: Rule, text: str) -> Iterator[Leak]:
+    for found in rule.pattern.finditer(text):
+        group = 1 if found.re.groups else 0
+        value = found[group]
+        if _EXAMPLES.search(value) is None and (rule.accepts is None or rule.accepts(value)):
+            yield Leak(rule.name, found.start(group), found.end(group), rule.certain)
+
+
+def _split_over_literals(text: str, certain: Sequence[Rule]) -> list[Leak]:
+    """Keys written as several literals that the program joins. Only what is certain, once the seams are gone."""
+    if not certain or _JOINT.search(text) is None:
+        return []
+    joined = _JOINT.sub("", text)
+    hidden: list[Leak] = []
+    for rule in certain:
+        if any(True for _ in _matches(rule, joined)):
+            start = min(place for sign in rule.signs if (place := text.find(sign)) >= 0)
+            hidden.append(Leak(rule.name, start, start, certain=True, hidden=True))
+    return hidden

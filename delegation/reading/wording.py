@@ -1,0 +1,45 @@
+"""The lines around a reader's answer that scripts read, and the limits of an answer's length."""
+
+from delegation.errors import EndpointError
+from delegation.reading.packing.manifest import Manifest
+
+OUTPUT_FLOOR = 200
+DEFAULT_OUTPUT_TOKENS = 4096
+
+
+def header_line(
+    tool: str, *, provider: str, model: str, input_tokens: int | None, output_tokens: int | None, session_id: str
+) -> str:
+    """The fixed first line. A count that the provider did not tell is `unknown`, not 0."""
+    counts = ("unknown" if count is None else count for count in (input_tokens, output_tokens))
+    return "[delegate {}] provider={} model={} in={} out={} session={}".format(
+        tool, provider, model, *counts, session_id
+    )
+
+
+def footer_line(manifest: Manifest, tool: str = "analyze") -> str | None:
+    """The fixed last line where files were skipped or cut; none where all was packed whole."""
+    if not manifest.skipped and not any(file.truncated for file in manifest.files):
+        return None
+    return f"[delegate {tool}] packed {len(manifest.files)} file(s), {len(manifest.skipped)} skipped"
+
+
+def output_tokens(asked: int | None, configured: int | None) -> int:
+    """How long an answer may be: the call's word, else the configuration's, else 4,096; never under 200."""
+    chosen = asked if asked is not None else configured if configured is not None else DEFAULT_OUTPUT_TOKENS
+    return max(OUTPUT_FLOOR, chosen)
+
+
+def usable_answer(text: str, *, cut: bool, limit: int) -> str:
+    """The answer. Raises EndpointError('empty_answer' or 'truncated') with the remedy for one that is none."""
+    if not text.strip():
+        raise EndpointError(
+            "empty_answer",
+            f"the answer is empty under max_output_tokens={limit}: raise max_output_tokens "
+            f"(a thinking model may use all of it before the first word; the floor is {OUTPUT_FLOOR})",
+        )
+    if cut:
+        raise EndpointError(
+            "truncated", f"the answer was cut off at max_output_tokens={limit}: raise max_output_tokens or ask for less"
+        )
+    return text

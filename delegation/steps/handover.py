@@ -1,0 +1,88 @@
+"""Between two models of one delegation: what the first one left is kept, and the next one is told."""
+
+from collections.abc import Sequence
+
+from delegation.agents.attempts import model_at_work, own_events
+from delegation.agents.handover import handover_note
+from delegation.agents.resume import State, state_from
+from delegation.agents.trajectory import Event, EventType, Trajectory
+from delegation.checkout.checkpoint import make_checkpoint
+from delegation.checkout.worktree import Worktree
+from delegation.errors import FailureKind, WorkFailed
+from delegation.failures import FAILURES
+from delegation.records.store import title_of
+from delegation.request import DelegationRequest, Endpoint
+from delegation.slots.course import Course, course_of
+from delegation.steps.place import record_folder
+
+
+def course(request: DelegationRequest) -> Course:
+    """Where the delegation stands in its chain."""
+    return course_of(request, _log(request).events())
+
+
+def note_wait(request: DelegationRequest, endpoint: Endpoint, failure: WorkFailed) -> None:
+    """Say in the log that the model refused and is asked again later."""
+    _note(request, "wait", endpoint, failure)
+
+
+def note_giving_up(request: DelegationRequest, endpoint: Endpoint, failure: WorkFailed) -> None:
+    """Say in the log that another model is to go on."""
+    _note(request, "gave_up", endpoint, failure)
+
+
+def hand_over(request: DelegationRequest, worktree: Worktree, to: Endpoint) -> None:
+    """Let another model go on in the same tree, told what was done; the files so far are kept under a ref.
+
+    Nothing happens where no model has begun, or this one has the work already. Raises WorkFailed.
+    """
+    log = _log(request)
+    events = log.events()
+    before, state = model_at_work(events, (request.endpoint, *request.chain)), state_from(events)
+    if before is None or before == to.alias or state is None:
+        return
+    own = own_events(events)
+    earlier = [event for event in own if event["type"] == "handover"]
+    checkpoint = make_checkpoint(
+        worktree,
+        len(earlier) + 1,
+        since=earlier[-1]["tree"] if earlier else None,
+        message=f"{title_of(request.card.task)}\n\nBy {before}, handed over to {to.alias}. Delegation {request.id}",
+    )
+    kind, message = _reason(own, before)
+    log.append(
+        "handover",
+        **{"from": before},
+        to=to.alias,
+        model=to.model,
+        note=_words(state, before, checkpoint.changed, kind),
+        tree=checkpoint.tree,
+        files=checkpoint.changed_since,
+        ref=checkpoint.ref,
+        failure_kind=kind,
+        failure_message=message,
+    )
+
+
+def _reason(own: Sequence[Event], alias: str) -> tuple[FailureKind | None, str]:
+    """Why the model at work leaves: what it last failed of, else that its pool was full."""
+    for event in reversed(own):
+        if event["type"] in ("gave_up", "wait") and event["alias"] == alias:
+            return event["failure_kind"], event["failure_message"]
+        if event["type"] in ("reply", "handover"):
+            break
+    return None, "its pool had no free slot"
+
+
+def _words(state: State, before: str, changed: tuple[str, ...], kind: FailureKind | None) -> str | None:
+    if state.turns == 0 and not state.earlier:
+        return None
+    return handover_note(state, before, changed, FAILURES[kind].text if kind else "no slot was free for it")
+
+
+def _note(request: DelegationRequest, kind: EventType, endpoint: Endpoint, failure: WorkFailed) -> None:
+    _log(request).append(kind, alias=endpoint.alias, failure_kind=failure.kind, failure_message=str(failure))
+
+
+def _log(request: DelegationRequest) -> Trajectory:
+    return Trajectory(record_folder(request.id) / "trajectory.jsonl")

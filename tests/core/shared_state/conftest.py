@@ -1,0 +1,57 @@
+"""The shared tables on both databases: a SQLite file, and the stack's own PostgreSQL started for these tests."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from delegation.home import Home
+from delegation.shared_state import SharedState, migrate
+from delegation.shared_state.tables import metadata
+from deployments.kept import Kept
+from deployments.places import Places
+from deployments.postgres import NoEmbeddedDatabase, cluster, purge
+
+
+@pytest.fixture(scope="session")
+def postgresql_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    root = tmp_path_factory.mktemp("shared-state") / "home"
+    places = Places(Home(root=root, config_file=root / "c.toml"))
+    places.make()
+    env = {"PATH": os.environ["PATH"]}
+    try:
+        found = cluster(places, Kept(places))
+    except NoEmbeddedDatabase as error:
+        pytest.skip(str(error))
+    found.prepare(env)
+    child = found.child(env)
+    child.start()
+    try:
+        found.wait_until_ready(child)
+        migrate(found.url)
+        yield found.url
+    finally:
+        child.stop()
+        purge(places, Kept(places))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database with empty tables."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path}/shared.db"
+        migrate(url)
+        return url
+    url = request.getfixturevalue("postgresql_url")
+    with SharedState(url) as state, state.transaction() as connection:
+        for table in metadata.sorted_tables:
+            connection.execute(text(f"TRUNCATE {table.fullname}"))
+    return url
+
+
+@pytest.fixture
+def state(url: str) -> Iterator[SharedState]:
+    with SharedState(url) as state:
+        yield state
