@@ -63,7 +63,12 @@ $(PROGRAMS)/packages/.ready: programs/packages/requirements.txt | $(VENV)/.ready
 	$(VENV)/bin/python -m pip download --quiet --no-deps --no-binary :all: --require-hashes --dest $(@D) -r $<
 	@touch $@
 
-programs-real: $(PROGRAMS)/litellm/.ready $(PROGRAMS)/mini-swe-agent/.ready  ## The pinned programs of test-real
+programs-real: $(PROGRAMS)/litellm/.ready $(PROGRAMS)/mini-swe-agent/.ready $(PROGRAMS)/codex/.ready  ## The pinned programs of test-real
+
+$(PROGRAMS)/codex/.ready: programs/codex/package.json programs/codex/package-lock.json
+	mkdir -p $(@D) && cp programs/codex/package.json programs/codex/package-lock.json programs/codex/.npmrc $(@D)/
+	cd $(@D) && npm ci --silent --ignore-scripts
+	@touch $@
 
 # Programs of many packages: each in an environment of its own.
 $(PROGRAMS)/litellm/.ready $(PROGRAMS)/mini-swe-agent/.ready: $(PROGRAMS)/%/.ready: programs/%/requirements.txt
@@ -82,6 +87,7 @@ lock:  ## Compile requirements/dev.txt and the lock files again (needs uv)
 	  --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o programs/$$program/requirements.txt || exit; done
 	cd programs/claude-code && npm install --silent --package-lock-only --ignore-scripts
 	cd programs/jest && npm install --silent --package-lock-only --ignore-scripts
+	cd programs/codex && npm install --silent --package-lock-only --ignore-scripts
 
 clean:  ## Remove what make made (never your delegations)
 	rm -rf $(VENV) $(PROGRAMS) dist .pytest_cache .ruff_cache

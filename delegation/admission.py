@@ -69,6 +69,7 @@ def admit(
         endpoint=_with_kept_key(entry, settings, owner=(card.key or given) if own else None),
         chain=tuple(_with_kept_key(target, settings) for target in chain),
         limits=limits,
+        budgets=settings.budget_limits(card.budget_usd),
         patience=Patience(
             slot_wait_seconds=settings.slot_wait_seconds,
             grace_seconds=settings.failover_grace_seconds,
@@ -87,7 +88,14 @@ def admit(
         task_in_record=False,
         tool=tool,
         parent_id=parent_id,
-        warnings=(*settings.warnings, *entry.warnings, *wish, *bounded, *_budget(card, entry.endpoint), *judged_by),
+        warnings=(
+            *settings.warnings,
+            *entry.warnings,
+            *wish,
+            *bounded,
+            *_budget(card, entry.endpoint, settings),
+            *judged_by,
+        ),
         created_at=datetime.now(UTC),
     )
 
@@ -207,13 +215,14 @@ def _agent_of(card: Card, place: _Place, settings: Settings) -> Agent:
     return agent.model_copy(update={"system_prompt": card.system_prompt, "source": "the call"})
 
 
-def _budget(card: Card, endpoint: Endpoint) -> tuple[str, ...]:
+def _budget(card: Card, endpoint: Endpoint, settings: Settings) -> tuple[str, ...]:
     priced = endpoint.input_usd_per_million is not None and endpoint.output_usd_per_million is not None
-    if card.budget_usd is None or priced:
+    free = endpoint.flat_plan or endpoint.lane != "metered"
+    if card.budget_usd is None or priced or free or settings.budget_allow_unknown_cost:
         return ()
     return (
-        f"the budget of {card.budget_usd} USD may have no effect: no price of {endpoint.alias!r} is known, so only "
-        "what its endpoint itself reports as cost counts",
+        f"no price of {endpoint.alias!r} is known: under the budget of {card.budget_usd} USD the work ends at the "
+        "first reply whose cost its endpoint does not say; give it prices, or set allow_unknown_cost under [budgets]",
     )
 
 

@@ -7,10 +7,15 @@ from pathlib import Path
 
 def publish(path: Path, text: str) -> None:
     """Write `text` so that a reader sees the old file or the whole new one. Mode 600; the folder exists."""
+    publish_bytes(path, text.encode())
+
+
+def publish_bytes(path: Path, content: bytes) -> None:
+    """The same for bytes."""
     descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         Path(aside).replace(path)

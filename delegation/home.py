@@ -34,6 +34,11 @@ class Home:
         return self.root / "secrets"
 
     @property
+    def reading(self) -> Path:
+        """Sessions, kept packs and the metrics file of the reading lane."""
+        return self.root / "reading"
+
+    @property
     def no_repository(self) -> Path:
         """An empty folder: where a question that is about no repository is answered."""
         return self.root / "no-repository"

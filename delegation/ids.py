@@ -7,7 +7,7 @@ from typing import Literal
 
 Prefix = Literal["dg", "cx", "gm", "dsh", "rd"]
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford: no i, l, o, u
-_PATTERN = re.compile(r"(dg|cx|gm|dsh|rd)-\d{8}t\d{9}-[0-9a-z]{4}")
+_PATTERN = re.compile(r"(dg|cx|gm|dsh|rd)-\d{8}t\d{9}-[0-9a-z]{4}", re.ASCII)
 
 
 def new_id(prefix: Prefix, now: datetime | None = None) -> str:

@@ -22,8 +22,8 @@ _NOT_TRIED_AGAIN = ("verified", "refuted", "unverified", "no_change", "answered"
 def clear_keys(home: Home, *, keep_days: float) -> int:
     """Remove the keys that nobody needs any more; returns how many. None goes on the day it was given.
 
-    Failed and cancelled delegations can be tried again for `keep_days`; a key that was given for one of them alone stays
-    a day at most. Raises OSError, having removed nothing, when the disk does not say what is needed.
+    Failed and cancelled delegations can be tried again for `keep_days`; a key that was given for one of them alone
+    stays a day at most. Raises OSError, having removed nothing, when the disk does not say what is needed.
     """
     store = RecordStore(home)
     wanted: set[str] = set()

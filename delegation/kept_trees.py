@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from delegation.checkout.branches import sweep_branches
 from delegation.checkout.building import remove_folder
 from delegation.checkout.inventory import TreeLine, inventory
 from delegation.checkout.ledger import Entry, Ledger, now
@@ -100,6 +101,21 @@ def prune(home: Home, policy: Policy, *, only_look: bool = False) -> tuple[Swept
     )
     old = tuple(each for each in swept if each.reason != "was removed before")
     return (*old, *_stale_checkouts(home, only_look=only_look))
+
+
+def prune_branches(home: Home, *, only_look: bool = False) -> tuple[Swept, ...]:
+    """Delete the branches `delegate/<id>` of ended delegations, in all their repositories, that are as we left them."""
+    ended: dict[str, set[str]] = {}
+    for summary in RecordStore(home).summaries(None):
+        if summary.entry and summary.receipt:
+            ended.setdefault(summary.entry.repo, set()).add(summary.id)
+    found: list[Swept] = []
+    for repo, ids in ended.items():
+        try:
+            found += sweep_branches(Path(repo), ids, only_look=only_look) if Path(repo).is_dir() else ()
+        except DelegateError as error:
+            found.append(Swept(repo, "kept", f"its branches could not be read: {error}"))
+    return tuple(found)
 
 
 def _is_wanted(home: Home, entry: Entry, policy: Policy) -> bool:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from delegation.budgets import BudgetLimits
 from delegation.card import Card, Confinement, Lane
 from delegation.values import Value
 
@@ -96,6 +97,8 @@ class DelegationRequest(Value):
     chain: tuple[Endpoint, ...] = Field(default=(), description="Where the work may go next, already filtered by lane.")
     limits: Limits
     patience: Patience = Patience()
+    budgets: BudgetLimits = BudgetLimits()
+    night_id: str | None = Field(default=None, description="The night shift whose budget it shares.")
     confinement: Confinement
     network: bool
     run_bash: bool = Field(default=True, description="False takes the shell away from the agent.")

@@ -66,7 +66,7 @@ def allowed(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     """What a value of this type may be, in words: `a whole number from 1 to 150`, `'now' or 'night'`."""
     origin, inside = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return allowed(inside[0], (*metadata, *inside[1:]))
+        return allowed(inside[0], (*metadata, *_flat(inside[1:])))
     if origin in (Union, types.UnionType):
         return _either([allowed(each, metadata) for each in inside if each is not type(None)])
     if origin is Literal:
@@ -80,6 +80,11 @@ def allowed(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     text = _SIMPLE.get(origin or annotation, "of another type")
     pattern = next((each.pattern for each in metadata if getattr(each, "pattern", None)), None)
     return f"{text} that matches {pattern}" if pattern else text
+
+
+def _flat(metadata: Iterable[Any]) -> list[Any]:
+    """A `Field(...)` inside Annotated holds its bounds in a list of its own."""
+    return [part for each in metadata for part in (each.metadata if isinstance(each, FieldInfo) else (each,))]
 
 
 def allowed_in(field: FieldInfo) -> str:
@@ -105,7 +110,8 @@ def _wrong(entry: Any, kind: type[BaseModel], *, show: bool) -> Wrong:
         case "string_unicode" | "string_sub_type":
             return Wrong(place, "holds characters that are not Unicode text: leave them out")
         case _:
-            return Wrong(place, f"must be {_allowed_at(place, kind)}{_found(entry, kind, show=show)}")
+            known = _known_part(place, kind)
+            return Wrong(known, f"must be {_allowed_at(known, kind)}{_found(entry, kind, show=show)}")
 
 
 def _wrong_length(entry: Any) -> str:
@@ -122,11 +128,13 @@ def _near(place: Place, kind: type[BaseModel]) -> str:
     return f": did you mean {near[0]!r}?" if near else ""
 
 
+def _known_part(place: Place, kind: type[BaseModel]) -> Place:
+    """Without the parts that pydantic adds for the members of a union."""
+    return place if not place or _type_at(place, kind) is not None else _known_part(place[:-1], kind)
+
+
 def _allowed_at(place: Place, kind: type[BaseModel]) -> str:
-    """In the innermost place that is known: pydantic adds parts of its own for the members of a union."""
     found = _type_at(place, kind)
-    if found is None:
-        return _allowed_at(place[:-1], kind)
     return allowed_in(found) if isinstance(found, FieldInfo) else allowed(found)
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from delegation.errors import StackError
-from delegation.stack_state import OPEN_PAGE
 from deployments.configuration import Configuration
 from deployments.environment import client_settings
 from deployments.kept import Kept, server_port
@@ -30,13 +29,8 @@ class Connection:
         return PrefectRest(self.api_url, self.auth_string, self.api_key)
 
     def settings(self, places: Places) -> dict[str, str]:
-        """As Prefect settings for worker, launcher and flow processes.
-
-        Prefect writes links ("View at ...") from its UI's address. On our own server the plain page of a run is a dead
-        end for a browser that is not signed in (decision 5), so they go by our page, too.
-        """
-        ui = self.ui_url.rstrip("/") if self.foreign else f"{self.ui_url}/{OPEN_PAGE}?page="
-        return {**client_settings(places, self.api_url, self.auth_string, self.api_key), "PREFECT_UI_URL": ui}
+        """As Prefect settings for worker, launcher and flow processes."""
+        return client_settings(places, self.api_url, self.auth_string, self.api_key)
 
 
 def connection_of(configuration: Configuration, kept: Kept) -> Connection:

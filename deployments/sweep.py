@@ -39,23 +39,37 @@ class FlowRun:
     since: datetime
     parameters: dict[str, Any]
 
+    @property
+    def delegation_id(self) -> str | None:
+        """None for one that was started in the UI from a bare card."""
+        return (self.parameters.get("request") or {}).get("id")
+
     def age_seconds(self) -> float:
         return (datetime.now(UTC) - self.since).total_seconds()
 
 
 GiveUp = Callable[[dict[str, Any], str], None]
+Free = Callable[[FlowRun], None]
 
 
 class Sweeper:
-    """Looks after the flow runs of one worker. `give_up` writes the receipt of a run that is lost."""
+    """Looks after the flow runs of one worker. `give_up` writes the receipt of a run that is lost, `free` gives back
+    the slots and the money that a dead process held."""
 
     def __init__(
-        self, rest: PrefectRest, places: Places, worker: str, give_up: GiveUp, say: Callable[[str], None]
+        self,
+        rest: PrefectRest,
+        places: Places,
+        worker: str,
+        give_up: GiveUp,
+        free: Free,
+        say: Callable[[str], None],
     ) -> None:
         self._rest = rest
         self._places = places
         self._worker = worker
         self._give_up = give_up
+        self._free = free
         self._say = say
         self._ledger = places.stack / "resumed.json"
 
@@ -89,6 +103,7 @@ class Sweeper:
         return active + crashed
 
     def _settle(self, run: FlowRun) -> None:
+        self._free(run)
         if run.state == "CANCELLING" or (run.state == "CRASHED" and self._was_cancelling(run)):
             self._set_state(run, "CANCELLED", "Cancelled", "cancelled; its process is gone")
         elif run.id not in self._resumed():

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from delegation.errors import DelegateError, NotFoundError, UsageError
 from delegation.settings import Settings
+from mcp_entry.pool_lines import Pools
 from mcp_entry.stack import connection_if_running
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Backend(BaseModel):
     default_model: str | None
     models: list[ModelLine]
     served: list[str]
+    pools: Pools | None = Field(default=None, description="How the pools of slots stand; null without a stack.")
     problem: str | None = None
 
 
@@ -96,8 +98,19 @@ def backend(settings: Settings, *, ask: bool = True) -> Backend:
         default_model=default,
         models=lines,
         served=list(served[:_MOST_SERVED]),
+        pools=_pools(settings) if running else None,
         problem=problem,
     )
+
+
+def _pools(settings: Settings) -> Pools | None:
+    """None where the stack does not answer at the moment: the models are still worth telling."""
+    from mcp_entry.pools import pools
+
+    try:
+        return pools(settings)
+    except DelegateError:
+        return None
 
 
 def _default(catalogue: "Catalogue") -> tuple[str | None, str | None]:

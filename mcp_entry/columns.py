@@ -53,15 +53,29 @@ def _show_table(console: Console, columns: Sequence[str], rows: Sequence[Sequenc
 
 
 def _show_blocks(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Text]], width: int) -> None:
+    """What fits beside the name stands beside it, the rest below it with its column's name."""
     label_width = max(cell_len(name) for name in columns) + _GAP
     for row in rows:
-        console.print(row[0], soft_wrap=True)
-        for name, value in zip(columns[1:], row[1:], strict=True):
+        beside = _fitting(row, width)
+        console.print(Text(" " * _GAP).join(row[:beside]), soft_wrap=True)
+        for name, value in zip(columns[beside:], row[beside:], strict=True):
             if not value.plain:
                 continue
             for number, line in enumerate(_lines(value, width - label_width - _GAP)):
                 label = name.strip() if number == 0 else ""
                 console.print(Text(f"{'':{_GAP}}{label:<{label_width}}").append_text(line), soft_wrap=True)
+
+
+def _fitting(row: Sequence[Text], width: int) -> int:
+    """How many of the first cells go on one line, the last never among them."""
+    room = width - row[0].cell_len
+    count = 1
+    for cell in row[1:-1]:
+        room -= cell.cell_len + _GAP
+        if room < 0:
+            break
+        count += 1
+    return count
 
 
 def _lines(value: Text, room: int) -> list[Text]:

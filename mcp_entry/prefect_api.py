@@ -21,6 +21,7 @@ TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 _UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"]
 PATIENCE_SECONDS = 30.0
 _CREATION_TRIES = 4
+_PAGE = 200
 _HEALTH_SECONDS = 10.0
 _ENDING_SECONDS = 15.0
 _BUSY = frozenset({429, 502, 503, 504})
@@ -175,6 +176,11 @@ class PrefectApi:
         while (run := self.flow_run(flow_run_id)) is not None and not run.has_ended and time.monotonic() < deadline:
             time.sleep(_FIRST_DELAY_SECONDS)
         return run
+
+    def limits(self, prefix: str) -> dict[str, int]:
+        """The concurrency limits whose names begin so, by name."""
+        found = self._post("/v2/concurrency_limits/filter", {"limit": _PAGE, "offset": 0})
+        return {each["name"]: int(each["limit"]) for each in found if each["name"].startswith(prefix)}
 
     def ensure_limit(self, name: str, limit: int) -> None:
         """Create the concurrency limit where it is missing. One that is there is somebody's setting and stays."""

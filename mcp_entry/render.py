@@ -11,10 +11,10 @@ from rich.text import Text
 
 from delegation.receipt import Receipt
 from delegation.records import Summary
-from delegation.records.report import money
+from delegation.records.report import spent
 from delegation.records.wording import size_of
 from mcp_entry.columns import Cell, show_columns
-from mcp_entry.standing import progress_line, state_of
+from mcp_entry.standing import progress_line, receipt_of, state_of
 from mcp_entry.words import tokens_line, verdict_line
 
 _CLAIM_LENGTH = 300
@@ -84,7 +84,9 @@ def _facts(receipt: Receipt) -> Iterable[tuple[str, str]]:
     if receipt.claim:
         claim = " ".join(receipt.claim.split())
         yield "claims", claim if len(claim) <= _CLAIM_LENGTH else claim[: _CLAIM_LENGTH - 1] + "…"
-    yield "cost", money(receipt.cost)
+    if receipt.usage and receipt.usage.cached_tokens:
+        yield "cached", f"{receipt.usage.cached_tokens} of {receipt.usage.input_tokens} prompt tokens"
+    yield "cost", spent(receipt)
     if receipt.confined_by:
         yield "confined", f"by {receipt.confined_by}"
     if receipt.ui_url:
@@ -120,7 +122,8 @@ def show_running(console: Console, summary: Summary) -> None:
     if entry is None:
         console.print(Text(f"{summary.id}: the record cannot be read: {summary.problem}", style="red"))
         return
-    console.print(f"[bold cyan]{state_of(summary)}[/]  {escape(progress_line(progress))}")
+    state, line = state_of(summary), progress_line(progress)  # the line begins with the state, which is in colour
+    console.print(f"[bold cyan]{state}[/]{escape(line.removeprefix(state))}")
     console.print(Text(f"  id         {entry.id}" + (f"  (#{entry.number})" if entry.number is not None else "")))
     console.print(Text(printable(f"  task       {entry.title}")))
     console.print(Text(f"  model      {entry.model}"))
@@ -133,18 +136,19 @@ def show_list(console: Console, summaries: Sequence[Summary]) -> None:
     if not summaries:
         console.print("no delegations yet")
         return
-    show_columns(console, ("id", "#", "state", "model", "age", "task"), map(_line, summaries))
+    show_columns(console, ("id", "#", "state", "age", "model", "cost", "task"), map(_line, summaries))
 
 
 def _line(summary: Summary) -> tuple[Cell, ...]:
-    state, entry = state_of(summary), summary.entry
+    state, entry, receipt = state_of(summary), summary.entry, receipt_of(summary)
     number = entry.number if entry else None
     return (
         summary.id,
         "" if number is None else str(number),
         Text(state, style=_COLOURS.get(state, "cyan")),
-        printable(entry.model if entry else ""),
         age(entry.created_at) if entry else "",
+        printable(entry.model if entry else ""),
+        spent(receipt) if receipt else "",
         printable(entry.title if entry else summary.problem or ""),
     )
 

@@ -162,6 +162,12 @@ class Service:
         policy = Policy(keep_days=days, budget_bytes=int(self.settings.worktree_budget_gb * GIB))
         return prune(self.settings.home, policy, only_look=only_look)
 
+    def prune_branches(self, *, only_look: bool = False) -> "tuple[Swept, ...]":
+        """Delete the branches of ended delegations that nobody has touched; their commits stay under our refs."""
+        from delegation.kept_trees import prune_branches
+
+        return prune_branches(self.settings.home, only_look=only_look)
+
     def cancel(self, text: str) -> Cancelled:
         """Ask the stack to end it. Raises StackNotRunning when there is none."""
         from mcp_entry.stack import connection

@@ -49,7 +49,8 @@ def _text(event: Mapping[str, Any]) -> str:
         case "reply":
             return "\n".join(filter(None, map(_block, _blocks(event.get("message")))))
         case "result":
-            return f"{'error: ' if event.get('is_error') else ''}{event.get('text', '')}"
+            text = str(event.get("text", ""))
+            return f"Error: {text}" if event.get("is_error") and not text.startswith("Error: ") else text
         case "note":
             return f"({event.get('reason')}) {event.get('text', '')}"
         case _:

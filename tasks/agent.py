@@ -36,6 +36,7 @@ def work_in_a_slot(request: DelegationRequest, worktree: Worktree) -> Work:
             course = steps.course(request)
             with gate.seat(course.candidates) as seat:
                 seat.throttles = course.throttles
+                seat.reserve()
                 steps.hand_over(request, worktree, seat.endpoint)
                 _say_who(course.at_work or request.endpoint.alias, seat.endpoint)
                 try:
@@ -79,9 +80,13 @@ def _said(remedy: Remedy, endpoint: Endpoint) -> str:
 @contextmanager
 def _gate(request: DelegationRequest) -> Generator[Gate]:
     run_id = flow_run.get_id()
-    with get_client(sync_client=True) as client, steps.shared_state() as state:
+    with (
+        get_client(sync_client=True) as client,
+        steps.shared_state() as state,
+        steps.open_purse(state, request) as purse,
+    ):
         leases = Leases(client, UUID(run_id) if run_id else uuid4())
-        yield Gate(request, leases, state, lambda waiting: _tell_waiting(request, waiting))
+        yield Gate(request, leases, state, purse, lambda waiting: _tell_waiting(request, waiting))
 
 
 def _tell_waiting(request: DelegationRequest, waiting: Waiting) -> None:

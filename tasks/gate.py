@@ -19,6 +19,7 @@ from delegation.failures import QueueReason
 from delegation.request import DelegationRequest, Endpoint
 from delegation.shared_state import SharedState, cooldowns, tickets
 from delegation.slots.candidates import Cooling, open_candidates
+from delegation.steps.purse import Purse
 from tasks.leases import Leases
 from tasks.seat import Seat
 
@@ -60,9 +61,11 @@ class Gate:
         request: DelegationRequest,
         leases: Leases,
         state: SharedState,
+        purse: Purse,
         tell: Callable[[Waiting], None],
     ) -> None:
         self._request, self._leases, self._state, self._tell = request, leases, state, tell
+        self._purse = purse
         self._ceilings: dict[str, tuple[float, int]] = {}
 
     def seat(self, candidates: Sequence[Endpoint]) -> Seat:
@@ -129,7 +132,7 @@ class Gate:
             cooldowns.release_probe(self._state, endpoint.quota_pool, holder=holder, now=now)
             tickets.leave(self._state, holder, bucket=bucket, now=now)
             return Waiting(bucket, "bucket_full", place.position, waited)
-        return Seat(self._leases, self._state, endpoint, holder, lease, ceiling=ceiling)
+        return Seat(self._leases, self._state, self._purse, endpoint, holder, lease, ceiling=ceiling)
 
     def _ceiling(self, bucket: str) -> int:
         """Read anew from time to time: the user may change it while others wait."""

@@ -11,9 +11,11 @@ from typing import Self
 from uuid import UUID
 
 from delegation.errors import EndpointError, StackError
+from delegation.receipt import Cost
 from delegation.request import Endpoint
 from delegation.shared_state import SharedState, caps, cooldowns, tickets
 from delegation.slots.remedy import mark_of
+from delegation.steps.purse import Purse
 from tasks.leases import Leases
 
 RENEW_SECONDS = 20.0
@@ -26,11 +28,20 @@ class Seat:
     request, and every answer and refusal is told to all others at once."""
 
     def __init__(
-        self, leases: Leases, state: SharedState, endpoint: Endpoint, holder: str, lease: UUID, *, ceiling: int
+        self,
+        leases: Leases,
+        state: SharedState,
+        purse: Purse,
+        endpoint: Endpoint,
+        holder: str,
+        lease: UUID,
+        *,
+        ceiling: int,
     ) -> None:
         self.endpoint = endpoint
         self.throttles = 0
-        self._leases, self._state, self._holder, self._lease, self._ceiling = leases, state, holder, lease, ceiling
+        self._leases, self._state, self._purse = leases, state, purse
+        self._holder, self._lease, self._ceiling = holder, lease, ceiling
         self._lost, self._ended = threading.Event(), threading.Event()
         self._probing = True
         self._renewer = threading.Thread(target=self._keep_renewing, name="slot-lease", daemon=True)
@@ -49,8 +60,13 @@ class Seat:
         pool = self.endpoint.quota_pool
         self._tell(lambda now: cooldowns.release_probe(self._state, pool, holder=self._holder, now=now))
 
+    def reserve(self) -> None:
+        """Set aside what the work on this model may cost. Raises WorkFailed('budget')."""
+        self._purse.reserve(self.endpoint)
+
     def before_request(self) -> None:
-        """Take the slot again if its lease was lost; waits for it like the first time."""
+        """Take the slot again if its lease was lost; waits for it like the first time. Raises WorkFailed('budget')."""
+        self._purse.check()
         pause = _FIRST_WAIT_SECONDS
         while self._lost.is_set():
             lease = self._leases.acquire(self.endpoint.bucket)
@@ -85,6 +101,9 @@ class Seat:
                     self._state, endpoint.quota_pool, until=mark.until, kind=mark.kind, reason=mark.reason, now=now
                 )
             )
+
+    def paid(self, cost: Cost, requests: int) -> None:
+        self._tell(lambda _: self._purse.paid(cost, requests))
 
     def _keep_renewing(self) -> None:
         while not self._ended.wait(RENEW_SECONDS):

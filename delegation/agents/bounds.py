@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from delegation.agents.prompt import countdown, time_countdown
 from delegation.agents.resume import State
 from delegation.agents.stops import CancelRequested, LimitReached
+from delegation.records.wording import count
 from delegation.request import Limits
 
 _COUNTDOWN_TURNS = 5
@@ -51,7 +52,7 @@ class Bounds:
         """Before every request. Raises the stop that is due."""
         self.check()
         if state.turns >= self.limits.max_turns:
-            raise LimitReached("turn_limit", f"stopped after {state.turns} turns, before the model was done")
+            raise LimitReached("turn_limit", f"stopped after {count(state.turns, 'turn')}, before the model was done")
         budget = self.limits.budget_usd
         if budget is not None and state.spending.known_usd >= budget:
             raise LimitReached("budget", f"stopped at the budget of {budget} USD, before the model was done")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from delegation.agents.attempts import own_events
 from delegation.agents.trajectory import Event
 
-_BEGINNINGS = ("header", "resume")
+_BEGINNINGS = ("header", "resume", "handover")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from urllib.parse import urlsplit
 
 from delegation.request import Endpoint
 
+_DEFAULT_KEY = "DELEGATE_LOCAL_KEY"  # of an endpoint that may be any proxy: it gets the key under both names
+
 
 @dataclass(frozen=True)
 class Dialect:
@@ -25,6 +27,7 @@ class Dialect:
     output_limit_field: str = "max_tokens"
     ask_for_cost: bool = False
     bearer_beside_key: bool = True
+    key_beside_bearer: bool = False
     text_tool_calls: bool = False
 
 
@@ -43,6 +46,7 @@ def dialect_of(endpoint: Endpoint) -> Dialect:
         cache_marks=_takes_cache_marks(endpoint, host, model),
         output_limit_field=_output_limit_field(host, model),
         ask_for_cost=host == "openrouter.ai",
+        key_beside_bearer=endpoint.key_name == _DEFAULT_KEY,
         bearer_beside_key=host != "api.anthropic.com",
         text_tool_calls=endpoint.text_tool_calls,
     )

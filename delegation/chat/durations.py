@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Iterable
 from typing import Any
 
 LONGEST_SECONDS = 31 * 86_400.0
@@ -17,13 +16,6 @@ DURATION = rf"{_ONE}(?:[\s,]*(?:and\s+)?{_ONE})*"
 _WHOLE = re.compile(rf"\s*{DURATION}\s*", re.I)
 _PART = re.compile(rf"(\d+(?:\.\d+)?)\s*({_UNIT})", re.I)
 _CHINESE = {"毫秒": "ms", "秒": "s", "分钟": "m", "小时": "h", "天": "d"}
-
-
-def clamp(seconds: float, longest: float = LONGEST_SECONDS) -> float | None:
-    """Between 0 and `longest`; None for a number that is none, or negative."""
-    if math.isnan(seconds) or seconds < 0:
-        return None
-    return min(seconds, longest)
 
 
 def plain_number(value: Any) -> float | None:
@@ -42,17 +34,13 @@ def plain_number(value: Any) -> float | None:
 
 def duration(text: str) -> float | None:
     """Seconds of a text that is nothing but a number with units; None where it is more, or less."""
-    return clamp(duration_in(text)) if _WHOLE.fullmatch(text) else None
+    return duration_in(text) if _WHOLE.fullmatch(text) else None
 
 
 def duration_in(text: str) -> float:
-    """The sum of all numbers with units in a text."""
-    return sum(float(number) * _UNITS[_unit(word)] for number, word in _PART.findall(text))
-
-
-def longest(values: Iterable[float | None]) -> float | None:
-    """The largest of those that are known."""
-    return max((value for value in values if value is not None), default=None)
+    """The sum of all numbers with units in a text, bounded."""
+    total = sum(float(number) * _UNITS[_unit(word)] for number, word in _PART.findall(text))
+    return min(total, LONGEST_SECONDS)
 
 
 def _unit(word: str) -> str:

@@ -39,8 +39,8 @@ class OpenAIChat:
 
     path = "/chat/completions"
 
-    def headers(self, key: str | None, dialect: Dialect) -> dict[str, str]:  # noqa: ARG002  # WireFormat's shape
-        return {"authorization": f"Bearer {key}"} if key else {}
+    def headers(self, key: str | None, dialect: Dialect) -> dict[str, str]:
+        return bearer(key, dialect)
 
     def payload(self, question: Question) -> dict[str, Any]:
         dialect = question.dialect
@@ -56,6 +56,13 @@ class OpenAIChat:
 
     def reader(self) -> "ChatReader":
         return ChatReader()
+
+
+def bearer(key: str | None, dialect: Dialect) -> dict[str, str]:
+    """The key as OpenAI's formats carry it."""
+    if not key:
+        return {}
+    return {"authorization": f"Bearer {key}"} | ({"x-api-key": key} if dialect.key_beside_bearer else {})
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

@@ -31,7 +31,7 @@ GLM_CODES: dict[str, FailureKind] = {
     "1313": "quota",  # fair use: lifted on request only
     **dict.fromkeys(map(str, range(1316, 1322)), "quota"),
 }
-_GLM_CODE = re.compile(r"(?:\[|[\"']code[\"']\s*:\s*[\"']?)(1113|13[012]\d)\b")
+_GLM_CODE = re.compile(r"(?:\[(?=\d+\])|[\"']code[\"']\s*:\s*[\"']?)(1113|13[012]\d)\b")
 _NAMED_CODES = re.compile(r"\b(?:insufficient_quota|usage_limit_reached|usage_limit_exceeded|usage_not_included)\b")
 _SPENT = re.compile(
     r"usage limit (?:has been |was )?reached|(?:hit|reached|exceeded) your (?:\w+ ){0,2}usage limit|"
@@ -116,8 +116,16 @@ def reset_of(
     theirs = server_time(headers, moment)
     for found in _resets(headers, message[:LONGEST_WORDS], body, theirs, zone):
         if found.at > theirs:
-            return Reset((found.at + (moment - theirs)).astimezone(UTC), found.source, found.said)
+            return Reset(_ours(found.at, moment - theirs), found.source, found.said)
     return None
+
+
+def _ours(at: datetime, skew: timedelta) -> datetime:
+    """By our clock, in UTC; the last moment there is where that is beyond it."""
+    try:
+        return (at + skew).astimezone(UTC)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def _resets(headers: Mapping[str, Any], message: str, body: Any, now: datetime, zone: tzinfo | None) -> Iterator[Reset]:

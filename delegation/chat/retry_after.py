@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from delegation.chat.bodies import Field, fields, lowered
-from delegation.chat.durations import DURATION, LONGEST_SECONDS, clamp, duration, duration_in, plain_number
+from delegation.chat.durations import DURATION, LONGEST_SECONDS, duration, duration_in, plain_number
 from delegation.chat.moments import date_in_text, epoch, http_date, until
 
 LONGEST_SKEW_SECONDS = 86_400.0
@@ -91,8 +91,8 @@ def server_time(headers: Mapping[str, Any], now: datetime) -> datetime:
 
 
 def _hint(seconds: float | None, source: str, said: Any) -> Iterator[Hint]:
-    if seconds is not None and (bounded := clamp(seconds)) is not None:
-        yield Hint(bounded, source, " ".join(str(said).split())[:100])
+    if seconds is not None:
+        yield Hint(min(seconds, LONGEST_SECONDS), source, " ".join(str(said).split())[:100])
 
 
 def _in_named_headers(headers: Mapping[str, Any], where: str, now: datetime) -> Iterator[Hint]:

@@ -12,6 +12,7 @@ from delegation.checkout.desk import Desk
 from delegation.errors import WorkFailed
 
 ABSENT, LINK, GITLINK = b"000000", b"120000", b"160000"
+_AT_ONCE_BYTES = 32 * 1024 * 1024  # a signal has to wait for the end of an fsync
 _DIFF = (
     "diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
     "--src-prefix=a/", "--dst-prefix=b/", "--unified=3", "--diff-algorithm=myers", "--submodule=short",
@@ -46,9 +47,10 @@ def write_patch(desk: Desk, base: str, target: str, out: Path) -> None:
     descriptor, aside = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
+            for start in range(0, len(content), _AT_ONCE_BYTES):
+                stream.write(content[start : start + _AT_ONCE_BYTES])
+                stream.flush()
+                os.fsync(stream.fileno())
         _prove(desk, base, Path(aside), target)
         Path(aside).replace(out)
     except BaseException:

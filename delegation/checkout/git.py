@@ -9,8 +9,10 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +63,19 @@ class Answer:
         return self.exit_code != 0 and _LOCKED.search(self.stderr) is not None
 
 
+_ends_at: ContextVar[float | None] = ContextVar("ends_at", default=None)
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Generator[None]:
+    """Git calls of this thread inside end by then together, with WorkFailed('checkout'); None lifts an outer limit."""
+    outer = _ends_at.set(None if seconds is None else time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _ends_at.reset(outer)
+
+
 def ask_git(
     *args: str,
     cwd: Path,
@@ -69,6 +84,7 @@ def ask_git(
     timeout_seconds: float = 120,
 ) -> Answer:
     """Run git and give its answer whatever its exit code. Raises WorkFailed('checkout') when it cannot run or hangs."""
+    timeout_seconds = _seconds_left(timeout_seconds, args)
     argv = ["git", "--no-pager", *_options(cwd, env or {}), *args]
     try:
         process = subprocess.Popen(
@@ -86,6 +102,16 @@ def ask_git(
     with process:
         stdout, stderr = _communicate(process, stdin, timeout_seconds, command := _shown(args))
     return Answer(command, process.returncode, stdout, stderr)
+
+
+def _seconds_left(wanted: float, args: tuple[str, ...]) -> float:
+    ends_at = _ends_at.get()
+    if ends_at is None:
+        return wanted
+    left = ends_at - time.monotonic()
+    if left <= 0:
+        raise WorkFailed("checkout", f"no time was left for {_shown(args)}")
+    return min(wanted, left)
 
 
 def git_bytes(
@@ -136,9 +162,11 @@ _PLACES = ("--absolute-git-dir", "--git-common-dir")
 
 
 def locate(path: Path) -> Location | None:
-    """The repository around a path, or None outside of one. Raises UsageError with git's words for one it refuses."""
+    """The repository around a path, or None outside of one. Raises UsageError with git's words for one it refuses, and
+    for a path that is not UTF-8: no record could hold it."""
     if not path.is_dir():
         return None
+    _check_can_be_written_down(path)
     answer = ask_git("rev-parse", "--is-bare-repository", cwd=path)
     if answer.exit_code != 0:
         if b"not a git repository (or any" in answer.stderr:
@@ -152,6 +180,14 @@ def locate(path: Path) -> Location | None:
     if top.exit_code != 0:  # inside .git itself
         return Location(places[0], *places, bare=True)
     return Location(Path(os.fsdecode(top.stdout).removesuffix("\n")), *places, bare=False)
+
+
+def _check_can_be_written_down(path: Path) -> None:
+    try:
+        str(path.resolve()).encode("utf-8")
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise UsageError(f"the path {shown!r} is not UTF-8, and no record can hold it: rename the folder") from None
 
 
 def _asked(path: Path, question: str) -> str:

@@ -94,6 +94,18 @@ class Ledger:
         ids = sorted(path.stem for path in self._home.ledger.glob("*.json") if _is_name(path.stem))
         return tuple(entry for entry in map(self.find, ids) if entry)
 
+    def beside_in_place(self, name: str) -> tuple[str, ...]:
+        """Delegations that work, or worked since this one began, in place in the same checkout as it."""
+        own = self.entry(name)
+        if own.isolation != "in_place":
+            return ()
+        others = [entry for entry in self.entries() if entry.isolation == "in_place" and entry.source == own.source]
+        return tuple(
+            entry.delegation_id
+            for entry in others
+            if entry.delegation_id != own.delegation_id and (entry.is_held or entry.created_at > own.created_at)
+        )
+
     def write(self, entry: Entry) -> None:
         self._home.make(self._home.ledger)
         publish(self._path(entry.name), entry.model_dump_json(indent=1))

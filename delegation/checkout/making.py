@@ -8,6 +8,7 @@ from delegation.card import Isolation
 from delegation.checkout.building import build_tree, new_folder, remove_folder
 from delegation.checkout.desk import Desk, make_git_dir
 from delegation.checkout.git import Location, git_bytes, resolve_commit
+from delegation.checkout.guarded import keep_settings
 from delegation.checkout.ledger import Ledger
 from delegation.checkout.leftovers import mark_time
 from delegation.checkout.publish import import_commit, ref_of, set_ref
@@ -54,6 +55,7 @@ def _made_in_place(order: Order, source: Location, base: str, desk: Desk) -> Wor
         raise UsageError(f"{str(source.top)!r} is a bare repository: nothing can be done in place there")
     start = _with_uncommitted(order, source, base, desk)
     shutil.copy2(desk.git_dir / "user-index", desk.index)
+    keep_settings(order.place, source)
     return _finished(order, source, start, None, (), ())
 
 

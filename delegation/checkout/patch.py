@@ -20,6 +20,7 @@ from delegation.checkout.difference import (
     write_patch,
 )
 from delegation.checkout.git import locate
+from delegation.checkout.guarded import put_back
 from delegation.checkout.leftovers import ignored_outputs
 from delegation.checkout.publish import commit_at, publish_commit, ref_of
 from delegation.checkout.remarks import Found, remarks_on
@@ -57,6 +58,7 @@ def collect(worktree: Worktree, *, out: Path, message: str) -> Patch | None:
     not give the agent's tree; the tree stays.
     """
     desk = worktree.desk
+    put_back(worktree)
     with copied_index(desk) as working:
         state = record_state(working, seeded_names(worktree))
     inside = _changed_submodules(worktree, state.tree)
@@ -72,8 +74,19 @@ def collect(worktree: Worktree, *, out: Path, message: str) -> Patch | None:
     remarks = remarks_on(Found(Path(worktree.repo), desk, state, changes, mixed, tuple(inside), outputs))
     patch = _written(desk, worktree, target, out, message)
     worktree.ledger.change(worktree.name, captured_tree=state.tree)
-    more = {"ignored_outputs": tuple(map(shown, outputs.names)), "warnings": (*patch.warnings, *remarks)}
+    said = (*patch.warnings, *remarks, *_mixed_with(worktree))
+    more = {"ignored_outputs": tuple(map(shown, outputs.names)), "warnings": said}
     return patch.model_copy(update=more)
+
+
+def _mixed_with(worktree: Worktree) -> tuple[str, ...]:
+    """Two agents in one checkout at a time: no patch can tell whose change is whose."""
+    others = worktree.ledger.beside_in_place(worktree.name)
+    if not others:
+        return ()
+    return (
+        f"worked in place in the same checkout at the same time, and may be in this patch: {', '.join(others[:5])}",
+    )
 
 
 def tree_now(worktree: Worktree) -> str:
@@ -101,8 +114,8 @@ def _written(desk: Desk, worktree: Worktree, target: str, out: Path, message: st
     base = worktree.base_commit
     write_patch(desk, base, target, out)
     commit = _commit(desk, worktree, target, message)
+    counts = line_counts(desk, base, target)  # before publishing, which may use up what is left of a time limit
     published = publish_commit(desk, Path(worktree.repo), worktree.delegation_id, commit, base)
-    counts = line_counts(desk, base, target)
     return Patch(
         path=str(out),
         files=len(counts),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delegation.checkout.desk import Desk
-from delegation.checkout.git import Answer, ask_git, git_bytes
+from delegation.checkout.git import Answer, ask_git, git_bytes, time_limit
 from delegation.errors import WorkFailed
 
 _TRIES = 40
@@ -48,7 +48,8 @@ def import_commit(desk: Desk, repo: Path, commit: str, exclude: str | None) -> N
     pack = desk.output("pack-objects", "--revs", "--stdout", "--quiet", "--delta-base-offset", stdin=wanted.encode())
     few = int.from_bytes(pack[8:12], "big") < _UNPACK_BELOW_OBJECTS
     command = ("unpack-objects", "-q") if few else ("index-pack", "--stdin", "--fix-thin")
-    git_bytes(*command, cwd=repo, stdin=pack, timeout_seconds=600)
+    with time_limit(None):  # cut short, it would leave half a pack in the user's repository
+        git_bytes(*command, cwd=repo, stdin=pack, timeout_seconds=600)
 
 
 def commit_at(repo: Path, name: str) -> str | None:
@@ -75,13 +76,14 @@ def _set_branch(repo: Path, delegation_id: str, commit: str, previous: str | Non
         there = commit_at(repo, f"refs/heads/{branch}")
         if there == commit:
             return branch
-        if there is None or (there == previous and not _is_checked_out(repo, branch)):
+        if there is None or (there == previous and not is_checked_out(repo, branch)):
             set_ref(repo, f"refs/heads/{branch}", commit, there or _ABSENT)
             return branch
     raise WorkFailed("checkout", f"nine branches delegate/{delegation_id}-* exist in {str(repo)!r}: delete some")
 
 
-def _is_checked_out(repo: Path, branch: str) -> bool:
+def is_checked_out(repo: Path, branch: str) -> bool:
+    """Whether a working tree of the repository is on that branch."""
     listed = git_bytes("worktree", "list", "--porcelain", cwd=repo)
     return f"branch refs/heads/{branch}".encode() in listed.splitlines()
 

@@ -1,4 +1,4 @@
-"""Does an answer refer to what was really packed? Each `path:start-end` in it is looked up, and wrong ones are marked."""
+"""Does an answer refer to what was really packed? Each `path:start-end` is looked up, and wrong ones are marked."""
 
 import re
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from delegation.reading.packing.manifest import Manifest, PackedFile
 Verdict = Literal["ok", "no_such_file", "no_such_lines"]
 
 _LINES = re.compile(r"(?::L?|#L)(\d{1,9})(?:(?:-|–|—|\.\.)L?(\d{1,9}))?(?![\w])")
-_WORD = re.compile(r"(?:\"(?:[^\"\\\n]|\\.){1,600}\"|[^\s\"'`()\[\]{}<>,;|*]{1,600})\Z")
+_WORD = re.compile(r"[^\s\"'`()\[\]{}<>,;|*]+")
 _EXTENSION = re.compile(r"\.(\w{1,10})\Z")
 _NAME_END = re.compile(r"[\w.\-/\"]")
 
 
 @dataclass(frozen=True)
 class Citation:
-    """One reference. `path` is the file that is meant (as written where there is none), `at` its place in the answer."""
+    """One reference. `path` is the file that is meant (as written where there is none), `at` where it stands."""
 
     path: str
     start: int
@@ -61,7 +61,7 @@ class _Known:
         self.left_out = {skip.path: skip.reason for skip in manifest.skipped}
         self.extensions = {match[1] for path in self.files if (match := _EXTENSION.search(path.rstrip('"')))}
         self.longest = max(map(len, self.files), default=0)
-        self.odd = [path for path in self.files if _WORD.match(path) is None or path.startswith('"')]
+        self.odd = [path for path in self.files if _WORD.fullmatch(path) is None]
         self._endings: dict[str, list[str]] = {}
         for path in self.files:
             self._endings.setdefault(path.rpartition("/")[2], []).append(path)
@@ -113,7 +113,7 @@ def _words_before(answer: str, end: int) -> Iterator[str]:
             yield answer[opening:end]
         return
     place = end
-    while place > begin and re.match(r"[^\s\"'`()\[\]{}<>,;|*]", answer[place - 1]):
+    while place > begin and _WORD.match(answer[place - 1]):
         place -= 1
     if place < end:
         yield answer[place:end]

@@ -113,10 +113,8 @@ def _units(pack: Pack, room: int, numbers: str) -> Iterator[_Unit]:
         elif len(places) == 1:
             yield from _runs_of_lines(pack, places[0], room, numbers)
         else:
-            groups = groupby(places, key=lambda place: paths[place][: depth + 1])
-            waiting += [
-                (list(group), depth + 1) for _, group in reversed([(key, list(group)) for key, group in groups])
-            ]
+            groups = [list(group) for _, group in groupby(places, key=lambda place: paths[place][: depth + 1])]
+            waiting += [(group, depth + 1) for group in reversed(groups)]
 
 
 def _runs_of_lines(pack: Pack, place: int, room: int, numbers: str) -> Iterator[_Unit]:

@@ -11,10 +11,8 @@ def header_line(
     tool: str, *, provider: str, model: str, input_tokens: int | None, output_tokens: int | None, session_id: str
 ) -> str:
     """The fixed first line. A count that the provider did not tell is `unknown`, not 0."""
-    counts = ("unknown" if count is None else count for count in (input_tokens, output_tokens))
-    return "[delegate {}] provider={} model={} in={} out={} session={}".format(
-        tool, provider, model, *counts, session_id
-    )
+    taken, given = ("unknown" if count is None else count for count in (input_tokens, output_tokens))
+    return f"[delegate {tool}] provider={provider} model={model} in={taken} out={given} session={session_id}"
 
 
 def footer_line(manifest: Manifest, tool: str = "analyze") -> str | None:

@@ -7,7 +7,7 @@ from delegation.records.labels import short_commit
 from delegation.records.markdown import bounded, code, fenced, plain, quoted, table
 from delegation.records.wording import FLAGS, count, explanation, failing_of, size_of
 
-__all__ = ["money", "patch_markdown", "receipt_markdown", "size_of"]
+__all__ = ["money", "patch_markdown", "receipt_markdown", "size_of", "spent"]
 
 _PATCH_SHOWN_BYTES = 100_000
 _TASK_SHOWN, _CLAIM_SHOWN, _ANSWER_SHOWN, _OUTPUT_SHOWN = 1_200, 4_000, 60_000, 4_000
@@ -55,6 +55,11 @@ def money(cost: Cost) -> str:
             return "flat plan"
         case _:
             return "unknown"
+
+
+def spent(receipt: Receipt) -> str:
+    """What a delegation cost; kinds that mixed stand side by side, since their sum would mean nothing."""
+    return " and ".join(money(cost) for cost in receipt.costs) or money(receipt.cost)
 
 
 def _section(title: str, lines: list[str]) -> list[str]:
@@ -132,7 +137,7 @@ def _details(receipt: Receipt) -> list[tuple[str, ...]]:
         "ended by": receipt.stop_reason.replace("_", " ") if receipt.stop_reason else None,
         "failure kind": f"`{receipt.failure_kind}`" if receipt.failure_kind else None,
         "tokens in / out": _tokens(receipt.usage) if receipt.usage else None,
-        "cost": money(receipt.cost),
+        "cost": spent(receipt),
         "sandbox": plain(receipt.confined_by or "none"),
         "endpoints contacted": ", ".join(code(endpoint) for endpoint in receipt.endpoints) or None,
         "seconds of agent / verify": _seconds(receipt.timings.agent_seconds, receipt.timings.verify_seconds),
@@ -148,7 +153,11 @@ def _model(receipt: Receipt) -> str | None:
 
 def _tokens(usage: Usage) -> str | None:
     counts = (usage.input_tokens, usage.output_tokens)
-    return None if counts == (None, None) else " / ".join("unknown" if each is None else f"{each:,}" for each in counts)
+    if counts == (None, None):
+        return None
+    told = ["unknown" if each is None else f"{each:,}" for each in counts]
+    cached = f" ({usage.cached_tokens:,} from a cache)" if usage.cached_tokens else ""
+    return f"{told[0]}{cached} / {told[1]}"
 
 
 def _seconds(*values: float | None) -> str | None:

@@ -8,6 +8,7 @@
 <id>/work.json        what the agent step returned
 <id>/failure.txt      where in the worker the agent step failed
 <id>/patch.diff       the change
+<id>/patch.json       its size, hash and where it was published
 <id>/base.log         output of the verify command on the base; candidate.log: with the change
 <id>/undo.diff        what takes the change back out of the caller's repository, once it was applied
 <id>/receipt.json     the result; earlier ones of the same run stay as receipt.1.json, ...

@@ -89,6 +89,14 @@ def of(state: SharedState, quota_pools: Iterable[str], *, now: datetime) -> dict
     return {row.cooldown.quota_pool: row.cooldown for row in rows if row.cooldown.until > now}
 
 
+def standing(state: SharedState, *, now: datetime) -> list[Cooldown]:
+    """All pools that are to be left alone now, the first to come back first."""
+    with state.transaction() as connection:
+        rows = [_healed(connection, each, now) for each in connection.execute(select(cooldowns)).all()]
+    found = [row.cooldown for row in rows if row is not None and row.cooldown.until > now]
+    return sorted(found, key=lambda each: each.until)
+
+
 def ask(
     state: SharedState, quota_pool: str, *, holder: str, now: datetime
 ) -> Cooldown | Literal["go", "probe"] | Probing:

@@ -79,10 +79,6 @@ def _throttle(error: WorkFailed, throttles: int) -> timedelta:
 
 def _reset_of(error: WorkFailed, now: datetime) -> datetime | None:
     """When the quota comes back, as far as the endpoint said."""
-    if not isinstance(error, EndpointError):
+    if not isinstance(error, EndpointError) or error.resets_at is None:
         return None
-    if error.resets_at is not None:
-        return min(max(error.resets_at, now), now + _LONGEST_QUOTA)
-    if error.retry_after_seconds is not None:
-        return now + timedelta(seconds=min(max(error.retry_after_seconds, 0.0), _LONGEST_QUOTA.total_seconds()))
-    return None
+    return min(max(error.resets_at, now), now + _LONGEST_QUOTA)

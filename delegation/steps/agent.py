@@ -2,10 +2,10 @@
 
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
 
 from delegation.agents.attempts import attempts_in
 from delegation.agents.loop import run_agent
@@ -13,10 +13,9 @@ from delegation.agents.results import AgentResult, TurnReport
 from delegation.agents.tools.toolbox import CLOUD_TIMEOUT_SECONDS, LOCAL_TIMEOUT_SECONDS, Toolbox
 from delegation.agents.trajectory import Trajectory
 from delegation.chat.client import connect
-from delegation.chat.messages import ChatModel, Message, Reply, ToolSpec
 from delegation.checkout.patch import tree_now
 from delegation.checkout.worktree import Worktree
-from delegation.errors import EndpointError
+from delegation.errors import WorkFailed
 from delegation.files import publish
 from delegation.receipt import Attempt
 from delegation.records import Progress
@@ -26,22 +25,13 @@ from delegation.secrets import value_of
 from delegation.settings import load_settings
 from delegation.steps.contacts import Contacts
 from delegation.steps.continuing import take_over_conversation
+from delegation.steps.gated import GatedModel, Gatekeeper
 from delegation.steps.place import begin_step, home, record_folder, records
 from delegation.steps.room import Room, room_of
 from delegation.steps.unwalled import watch_checkout
 from delegation.work import Work
 
 OnTurn = Callable[[TurnReport], None]
-
-
-class Gatekeeper(Protocol):
-    """Who lets a model be asked, and hears at once what came of it."""
-
-    def before_request(self) -> None: ...
-
-    def answered(self) -> None: ...
-
-    def refused(self, error: EndpointError) -> None: ...
 
 
 def work(
@@ -62,12 +52,12 @@ def work(
     room = room_of(request, worktree, home())
     endpoint = endpoint or request.endpoint
     key = _key(endpoint)
-    trajectory = Trajectory(record_folder(request.id) / "trajectory.jsonl", secrets=[key] if key else [])
+    trajectory = Trajectory(record_folder(request.id) / "trajectory.jsonl", secrets=_known_keys(request))
     with (
         watch_checkout(request, room) as watched,
         connect(endpoint, key, allow_hosts=request.local_hosts) as model,
     ):
-        gated = _Gated(model, gatekeeper, Contacts(record_folder(request.id)))
+        gated = GatedModel(model, gatekeeper, Contacts(record_folder(request.id)))
         result = run_agent(
             model=gated,
             agent=request.agent,
@@ -91,38 +81,13 @@ def work(
     return done
 
 
-class _Gated:
-    """A model that is asked only while the slot is held, and whose contacts are written down as they happen."""
-
-    def __init__(self, model: ChatModel, gatekeeper: Gatekeeper | None, contacts: Contacts) -> None:
-        self._model, self._gatekeeper, self.contacts = model, gatekeeper, contacts
-
-    @property
-    def endpoint(self) -> Endpoint:
-        return self._model.endpoint
-
-    @property
-    def contacted(self) -> set[str]:
-        return self._model.contacted
-
-    def reply(self, *, system: str, messages: Sequence[Message], tools: Sequence[ToolSpec], **options: Any) -> Reply:
-        gatekeeper = self._gatekeeper
-        if gatekeeper is None:
-            return self._asked(system=system, messages=messages, tools=tools, **options)
-        gatekeeper.before_request()
-        try:
-            reply = self._asked(system=system, messages=messages, tools=tools, **options)
-        except EndpointError as error:
-            gatekeeper.refused(error)
-            raise
-        gatekeeper.answered()
-        return reply
-
-    def _asked(self, **question: Any) -> Reply:
-        try:
-            return self._model.reply(**question)
-        finally:
-            self.contacts.add(self._model.contacted)
+def _known_keys(request: DelegationRequest) -> list[str]:
+    """Keys of every model that may get the work: none may stand in the log, whoever printed it."""
+    known: list[str | None] = []
+    for endpoint in (request.endpoint, *request.chain):
+        with suppress(WorkFailed):  # one that is gone ends the run only where it is needed
+            known.append(_key(endpoint))
+    return [key for key in known if key]
 
 
 def _key(endpoint: Endpoint) -> str | None:

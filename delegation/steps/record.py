@@ -7,6 +7,7 @@ from pathlib import Path
 from delegation.agents.timing import Part, parts_of_work, seconds_at_work, seconds_waiting
 from delegation.agents.trajectory import Trajectory
 from delegation.checkout import worktree as trees
+from delegation.checkout.git import time_limit
 from delegation.checkout.patch import Patch, ignored_by_agent
 from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
@@ -18,11 +19,12 @@ from delegation.records.report import size_of
 from delegation.request import DelegationRequest
 from delegation.secrets import forget
 from delegation.stack_state import live_state, run_url
-from delegation.steps.collect import collect
+from delegation.steps.collect import collect, collected_before
 from delegation.steps.place import begin_step, home, record_folder, records
 from delegation.steps.unfinished import work_from_log
 from delegation.work import Work
 
+_COLLECT_SECONDS = 6.0  # of a cancelled delegation, or one that is lost
 _FINISHED = ("verified", "refuted", "unverified", "no_change", "answered")
 
 
@@ -33,8 +35,9 @@ def record(
     failure: WorkFailed | None,
     *,
     cancelled: bool = False,
+    remarks: tuple[str, ...] = (),
 ) -> Receipt:
-    """Publish the receipt of a delegation, whatever became of it."""
+    """Publish the receipt of a delegation, whatever became of it. `remarks` join its warnings."""
     begin_step(request.id, "record")
     entry = records().entry(request.id)
     work = work_of(request.id) or work_from_log(request, "cancelled" if cancelled else "failed")
@@ -69,7 +72,7 @@ def record(
         branch=patch.branch if patch else None,
         worktree=_worktree_left(request, outcome),
         verification=verification,
-        warnings=_warnings(request, patch, work),
+        warnings=(*_warnings(request, patch, work), *remarks),
         timings=_timings(entry, work, verification, now),
         transcript_path=_transcript_path(request.id),
         flow_run_id=entry.flow_run_id,
@@ -91,13 +94,16 @@ def record(
 
 
 def record_cancelled(request: DelegationRequest) -> Receipt:
-    """The receipt of a delegation that was cancelled; what the agent had done by then is collected."""
-    return record(request, _collected(request), None, None, cancelled=True)
+    """The receipt of a delegation that was cancelled. What the agent had done by then is collected where that takes
+    only seconds, else it stays in the tree and the receipt says so: who cancels does not wait for gigabytes."""
+    patch, remarks = _collected(request)
+    return record(request, patch, None, None, cancelled=True, remarks=remarks)
 
 
 def record_lost(request: DelegationRequest, reason: str) -> Receipt:
     """The receipt of a delegation whose process died and cannot be taken up again."""
-    return record(request, _collected(request), None, WorkFailed("lost", reason))
+    patch, remarks = _collected(request)
+    return record(request, patch, None, WorkFailed("lost", reason), remarks=remarks)
 
 
 def work_of(delegation_id: str) -> Work | None:
@@ -120,13 +126,20 @@ def headline_of(receipt: Receipt) -> str:
     return receipt.outcome
 
 
-def _collected(request: DelegationRequest) -> Patch | None:
+def _collected(request: DelegationRequest) -> tuple[Patch | None, tuple[str, ...]]:
+    """The patch, or none and why. The tree of one that could not be collected stays where it is."""
     worktree = worktree_of(request.id)
     if worktree is None or not Path(worktree.root).exists():
-        return None
-    with contextlib.suppress(WorkFailed):  # the tree stays where it is, and the receipt names it
-        return collect(request, worktree)
-    return None
+        return None, ()
+    if (patch := collected_before(request.id)) is not None:
+        return patch, ()
+    try:
+        with time_limit(_COLLECT_SECONDS):
+            return collect(request, worktree), ()
+    except WorkFailed as error:
+        copied = f"; `delegate worktrees restore {request.id} --to DIR` copies them"
+        where = f"the files are in {worktree.root!r}{'' if worktree.isolation == 'in_place' else copied}"
+        return None, (f"the change was not collected ({error}): {where}",)
 
 
 def _of_work(request: DelegationRequest, work: Work | None) -> dict[str, object]:

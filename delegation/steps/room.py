@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from delegation.checkout.guarded import guarded_paths
 from delegation.checkout.worktree import Worktree, agent_git_environment, git_places
 from delegation.confinement import Confiner, Walls, agent_walls, find_confiner
 from delegation.home import Home
@@ -63,6 +64,7 @@ def room_of(request: DelegationRequest, worktree: Worktree, home: Home) -> Room:
         network=request.network,
         our_home=home.root,
         env=env,
+        readable=guarded_paths(worktree),
     )
     return Room(
         cwd=Path(worktree.workdir),

@@ -1,4 +1,4 @@
-"""Without walls an agent's shell can reach the user's own checkout: what changed there meanwhile is said."""
+"""What keeps the user's own repository safe where no walls do: what an agent changed there is said, or put back."""
 
 import os
 from collections.abc import Generator, Mapping
@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from delegation.checkout.git import ask_git
+from delegation.checkout.guarded import put_back
+from delegation.kept_trees import worktree_of
 from delegation.request import DelegationRequest
+from delegation.steps.place import home
 from delegation.steps.room import Room
 
 _NAMED = 10
@@ -28,7 +31,13 @@ def watch_checkout(request: DelegationRequest, room: Room) -> Generator[Watched]
     The user may have worked there too, so it is a warning with the names of the files, and no failure.
     """
     watched = Watched()
-    if room.confiner is not None or not request.is_git or request.card.isolation == "in_place":
+    if request.card.isolation == "in_place":
+        try:
+            yield watched
+        finally:
+            watched.warnings += _put_back(request)
+        return
+    if room.confiner is not None or not request.is_git:
         yield watched
         return
     repo = Path(request.repo)
@@ -40,6 +49,16 @@ def watch_checkout(request: DelegationRequest, room: Room) -> Generator[Watched]
         changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
         if changed:
             watched.warnings.append(_warning(repo, changed))
+
+
+def _put_back(request: DelegationRequest) -> list[str]:
+    """In place the repository's settings and hooks are within reach, and git runs them later, outside of any walls."""
+    tree = worktree_of(home(), request.id)
+    changed = put_back(tree) if tree else ()
+    if not changed:
+        return []
+    return [f"git settings or hooks of {request.repo!r} changed while the agent worked and were put back: "
+            f"{', '.join(changed[:_NAMED])}"]  # fmt: skip
 
 
 def _state(repo: Path) -> _State:

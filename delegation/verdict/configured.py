@@ -1,4 +1,4 @@
-"""Files that the configuration of a JavaScript runner names as its own: setup files, environments, reporters."""
+"""Files that the configuration of a runner names as its own: set-up files, environments, reporters, plugins."""
 
 import json
 import re
@@ -17,12 +17,30 @@ _VALUES = re.compile(
 )
 _LISTED = re.compile(rf"^(?:{_KEYS}):[ \t]*\n((?:[ \t]*-[^\n]*\n?)+)", re.MULTILINE)
 _ENDINGS = ("", ".js", ".cjs", ".mjs", ".ts", ".json", "/index.js", "/jest-preset.js", "/jest-preset.json")
+_PYTEST_FILES = ("pytest.ini", ".pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini")
+_PLUGINS = re.compile(r"^pytest_plugins\b[^=\n]*=\s*([\[(][^\])]*[\])]|[^\n]+)", re.MULTILINE)
 _MOST_BYTES = 256 * 1024
 
 
-def configured_files(folder: Path) -> frozenset[str]:
+def configured_files(folder: Path, command: str = "") -> frozenset[str]:
     """Paths below `folder`, of files that are there. What cannot be read names nothing. Never raises."""
-    return frozenset(found for text in _texts(folder) for named in _named(text) for found in _there(folder, named))
+    scripts = (found for text in _texts(folder) for named in _named(text) for found in _there(folder, named))
+    return frozenset((*scripts, *_plugins(folder, command)))
+
+
+def _plugins(folder: Path, command: str) -> Iterator[str]:
+    """Modules that pytest loads because a conftest, its options or the command say so."""
+    options = (command, *(_text(folder / name) for name in _PYTEST_FILES))
+    named = [name for text in options for name in re.findall(r"(?<![\w-])-p[ =]?([\w.]+)", text)]
+    for conftest in ("conftest.py", "tests/conftest.py", "test/conftest.py"):
+        for value in re.findall(
+            r"^pytest_plugins\b[^=\n]*=\s*([\[(][^\])]*[\])]|[^\n]+)", _text(folder / conftest), re.M
+        ):
+            named += re.findall(r"""["']([\w.]+)["']""", value)
+    for module in named:
+        path = module.replace(".", "/")
+        for root in ("", "src/", "tests/"):
+            yield from (name for name in (f"{root}{path}.py", f"{root}{path}/__init__.py") if (folder / name).is_file())
 
 
 def _texts(folder: Path) -> Iterator[str]:

@@ -28,6 +28,18 @@ _UNCLEAR = re.compile(
     r"|(?:turbo|nx|lerna)\.json|pnpm-workspace\.yaml|go\.work|[Gg]runtfile\..*|[Gg]ulpfile\..*"
 )
 _UNCLEAR_FOLDER = "vendor"
+# Run while things are set up or built; of these only changes that speak of tests, or of packages in local folders.
+_UNCLEAR_LINES = (
+    (re.compile(r"setup\.py|hatch_build\.py"), re.compile(rb"")),
+    (
+        re.compile(
+            r"CMakeLists\.txt|.*\.cmake|meson\.build|build\.gradle(?:\.kts)?|pom\.xml|build\.sbt|mix\.exs|composer\.json"
+            r"|BUILD(?:\.bazel)?|.*\.(?:cs|fs)proj|Package\.swift"
+        ),
+        re.compile(rb"(?im)^[+-].*test"),
+    ),
+    (re.compile(r".*(?:requirements|constraints).*\.txt|Pipfile"), re.compile(rb"(?m)^[+-].*(?:file:|\.{1,2}/|-e\s)")),
+)
 _INSTALLED = frozenset(  # what a setup puts there, no agent
     {".venv", "venv", "node_modules", ".cargo", ".tox", ".nox", ".yarn"}
 )
@@ -107,9 +119,13 @@ def _sort(change: Change, judges: frozenset[str], unclear: frozenset[str], folde
         return "steers"
     if old_test:
         return "test"
-    if unclear & set(change.paths) or _UNCLEAR_FOLDER in place.parts[:-1]:
+    if unclear & set(change.paths) or _UNCLEAR_FOLDER in place.parts[:-1] or _is_unclear_by_line(place, change):
         return "unclear"
     return "new" if _runs_with_tests(place) else "kept"
+
+
+def _is_unclear_by_line(place: PurePosixPath, change: Change) -> bool:
+    return any(name.fullmatch(place.name) and line.search(change.section) for name, line in _UNCLEAR_LINES)
 
 
 def _steers(place: PurePosixPath, change: Change, folders: frozenset[str]) -> bool:
@@ -133,8 +149,12 @@ def is_test_path(path: str, *, by_name: bool = False) -> bool:
 
 
 def _runs_with_tests(place: PurePosixPath) -> bool:
-    """A new file that a runner loads by itself beside the old tests, and that could so change what they see."""
-    return bool(_TEST_FILE.fullmatch(place.name)) or (place.name == "__init__.py" and _is_in_test_folder(place))
+    """A new file that a runner loads by itself beside the old tests, and that could so change what they see.
+
+    Of Python each module in a folder of tests: that folder comes first on the path, so it may stand for a module of
+    the source.
+    """
+    return bool(_TEST_FILE.fullmatch(place.name)) or (place.suffix == ".py" and _is_in_test_folder(place))
 
 
 def _is_in_test_folder(place: PurePosixPath) -> bool:
@@ -143,7 +163,7 @@ def _is_in_test_folder(place: PurePosixPath) -> bool:
 
 def _hijacks(place: PurePosixPath, change: Change, folders: frozenset[str]) -> bool:
     """Whether Python would import this file in the place of something that decides over tests."""
-    if place.suffix == ".pth" or place.name in ("conftest.py", "sitecustomize.py", "usercustomize.py"):
+    if place.suffix in (".pth", ".pyc") or place.name in ("conftest.py", "sitecustomize.py", "usercustomize.py"):
         return True
     for depth, part in enumerate(place.parts):
         name = part.split(".")[0] if depth == len(place.parts) - 1 else part

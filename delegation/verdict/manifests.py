@@ -1,7 +1,8 @@
-"""The parts of Cargo's and Go's manifests that decide what is tested, by what, and against whose packages."""
+"""The parts of manifests (npm, Cargo, Go) that decide what is tested, by what, and against whose packages."""
 
 import re
 import tomllib
+from collections.abc import Mapping
 from typing import cast
 
 _CARGO_TABLES = re.compile(
@@ -10,6 +11,39 @@ _CARGO_TABLES = re.compile(
 _CARGO_TOP = ("dev-dependencies", "patch", "replace", "test", "bench", "lib")
 _CARGO_KEYS = ("autotests", "autobenches", "autobins", "build")
 _LOCAL_REPLACE = re.compile(r"^\s*(?:replace\s+)?(\S+(?:\s+v\S+)?\s+=>\s+\.{0,2}/\S*)\s*(?://.*)?$")
+_NPM_PACKAGES = (
+    "dependencies",
+    "devDependencies",
+    "optionalDependencies",
+    "peerDependencies",
+    "overrides",
+    "resolutions",
+)
+_LOCAL_PACKAGE = re.compile(r"(?:file|link|portal):|\.{0,2}/|~/|.*\.t(?:ar\.)?gz$")
+
+
+def local_packages(package: Mapping[str, object]) -> dict[str, dict[str, object]]:
+    """By table, the packages that a package.json takes from a folder or file: one could stand in for a runner."""
+    found: dict[str, dict[str, object]] = {}
+    for table in _NPM_PACKAGES:
+        given = package.get(table)
+        if isinstance(given, dict):
+            named = cast(dict[str, object], given).items()
+            found[table] = {name: spec for name, spec in named if _LOCAL_PACKAGE.match(str(spec))}
+    return {table: packages for table, packages in found.items() if packages}
+
+
+def with_local_packages(package: Mapping[str, object], base: Mapping[str, object]) -> dict[str, object]:
+    """The package with every package that either takes from a folder as the base has it."""
+    mended = dict(package)
+    for table in _NPM_PACKAGES:
+        names = {*local_packages(package).get(table, {}), *local_packages(base).get(table, {})}
+        before = cast(dict[str, object], base.get(table) or {})
+        after = cast(dict[str, object], mended.get(table) or {})
+        kept = {name: spec for name, spec in after.items() if name not in names}
+        if names:
+            mended[table] = kept | {name: before[name] for name in names if name in before}
+    return mended
 
 
 def steers_cargo(header: str) -> bool:

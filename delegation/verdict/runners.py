@@ -27,6 +27,7 @@ _WORDS: dict[Runner, re.Pattern[str]] = {
 _PYTEST_SUMMARY = re.compile(r"^(?:=+ )?\d+ [a-z]+(?:, \d+ [a-z]+)* in \d+\.\d+s\b", re.MULTILINE)
 _UNITTEST_CALL = re.compile(r"-m\s+unittest(?:\s+discover)?(?=$|[\s;&|)])")
 _MOST_NAMES = 200
+_JEST_REPORT = "--json --outputFile="
 _VERBOSE_UNITTEST = re.compile(r"(-m\s+unittest(?:\s+discover)?)(?=$|[\s;&|)])")
 
 
@@ -99,13 +100,11 @@ def _narrowed_pytest(instrumented: Instrumented, names: frozenset[str]) -> Instr
 def chosen_by_word(instrumented: Instrumented, word: str) -> Instrumented:
     """The same command for the tests with that word in their name, as far as the runner can be told so."""
     env = dict(instrumented.env)
-    if "PYTEST_ADDOPTS" in env:
-        env["PYTEST_ADDOPTS"] += f" -k {word}"
-    return replace(
-        instrumented,
-        env=env,
-        command=_UNITTEST_CALL.sub(lambda call: f"{call[0]} -k {word}", instrumented.command),
-    )
+    for variable, option in (("PYTEST_ADDOPTS", f" -k {word}"), ("GOFLAGS", f" -run={word}")):
+        if variable in env:
+            env[variable] += option
+    command = _UNITTEST_CALL.sub(lambda call: f"{call[0]} -k {word}", instrumented.command)
+    return replace(instrumented, env=env, command=command.replace(_JEST_REPORT, f"-t {word} {_JEST_REPORT}"))
 
 
 def named_tests(instrumented: Instrumented, *, folder: Path, output: str) -> dict[str, TestStatus] | None:
@@ -182,7 +181,7 @@ def _installs(step: str) -> bool:
 
 
 def _jest_with_report(command: str, report: Path) -> str:
-    options = f"--json --outputFile={shlex.quote(str(report))}"
+    options = f"{_JEST_REPORT}{shlex.quote(str(report))}"
     if _WORDS["jest"].search(command):
         return _WORDS["jest"].sub(lambda word: f"{word[0]} {options}", command, count=1)
     if re.fullmatch(r"\s*(?:npm|pnpm)\s+(?:run\s+)?(?:test|t)\s*", command):

@@ -46,7 +46,7 @@ def called_files(command: str, checkout: Path, workdir: str) -> Called:
     folder = checkout / workdir
     there = _run_files([command, *_reached(command, folder)], folder)
     judging = {name for name in there if _JUDGING_NAME.search(name)}
-    steering = {*configured_files(folder), *_of_make(command, folder)}
+    steering = {*configured_files(folder, command), *_of_make(command, folder)}
     placed = [{PurePosixPath(workdir, name).as_posix() for name in names} for names in (judging | steering, there)]
     return Called(frozenset(placed[0]), frozenset(placed[1] - placed[0]))
 

@@ -11,10 +11,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
-from delegation.verdict.manifests import cargo_tables, restored_go_mod, steers_cargo
+from delegation.verdict.manifests import (
+    cargo_tables,
+    local_packages,
+    restored_go_mod,
+    steers_cargo,
+    with_local_packages,
+)
 
 _STEERING_TABLE = re.compile(
-    r"(?:tool[.:])?(?:pytest|coverage|tox|nox|hatch\.envs|pdm\.scripts|poe|taskipy)\b.*|project\.entry-points\.pytest11|testenv.*|aliases|nosetests"
+    r"(?:tool[.:])?(?:pytest|coverage|tox|nox|hatch\.envs|pdm\.scripts|poe|taskipy)\b.*|project\.entry-points\.pytest11|build-system|testenv.*|aliases|nosetests"
 )
 _STEERING_LINE = re.compile(
     r"\s*(?:export\s+)?(?:PYTEST\w*|PYTHON\w*|NODE\w*|GO[A-Z]+|CARGO\w*|RUST\w*|JEST\w*|MAKE\w*|LD_\w+|PATH|SHELL|BASH_ENV|ENV)"
@@ -50,10 +56,10 @@ def _restored_package(base: str, candidate: str) -> str:
         after = cast(dict[str, object], json.loads(candidate))
     except ValueError:
         return base
-    if _steering(before) == _steering(after):
+    if _steering(before) == _steering(after) and local_packages(before) == local_packages(after):
         return candidate
     rest = {key: value for key, value in after.items() if key not in _STEERING_KEYS}
-    return json.dumps(rest | _steering(before), indent=2) + "\n"
+    return json.dumps(with_local_packages(rest | _steering(before), before), indent=2) + "\n"
 
 
 def _restored_rust(base: str, candidate: str) -> str:
@@ -122,6 +128,7 @@ def _toml_tables(text: str) -> dict[str, object]:
         if isinstance(table, dict) and inner in table:
             found[f"{outer}.{inner}"] = cast(dict[str, object], table)[inner]
     points = cast(dict[str, object], cast(dict[str, object], read.get("project", {})).get("entry-points", {}))
+    found |= {"build-system": read["build-system"]} if "build-system" in read else {}
     return found | ({"pytest11": points["pytest11"]} if "pytest11" in points else {})
 
 

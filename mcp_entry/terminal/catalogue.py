@@ -37,11 +37,21 @@ def models(
         bool,
         Parameter(negative="", show_default=False, help="What each has come to so far, from your own delegations."),
     ] = False,
+    cap: Annotated[
+        str | None,
+        Parameter(
+            show_default=False,
+            help="BUCKET=N: at most N of the bucket at once from now on; BUCKET=auto: as its endpoint takes them.",
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> int:
-    """Models by alias. An endpoint is asked for its list of models only; nothing is spent."""
+    """Models by alias, then the pools of slots they share. An endpoint is asked for its list of models only; nothing is
+    spent."""
     if record:
         return _record(as_json=json)
+    if cap is not None:
+        return _set_cap(cap, as_json=json)
     from mcp_entry.backend import backend
     from mcp_entry.terminal.common import say
 
@@ -61,10 +71,26 @@ def models(
         for m in found.models
     ]
     show_table(out(), ("  model", "lane", "endpoint", "state"), rows)
+    if found.pools is not None:
+        from mcp_entry.pools_shown import show_pools
+
+        show_pools(out(), found.pools)
     for warning in dict.fromkeys(warning for line in found.models for warning in line.warnings):
         say(f"warning: {warning}")
     if found.problem:
         say(found.problem)
+    return OK
+
+
+def _set_cap(text: str, *, as_json: bool) -> int:
+    from mcp_entry.pools import set_cap
+    from mcp_entry.terminal.common import say
+
+    said = set_cap(service().settings, text)
+    if as_json:
+        print_json({"done": said})
+    else:
+        say(said)
     return OK
 
 

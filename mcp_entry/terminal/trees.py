@@ -28,6 +28,15 @@ def worktrees(
     dry_run: Annotated[
         bool, Parameter(name="--dry-run", negative="", show_default=False, help="prune: only say what would go.")
     ] = False,
+    branches: Annotated[
+        bool,
+        Parameter(
+            name="--branches",
+            negative="",
+            show_default=False,
+            help="prune: branches delegate/<id> instead, those that are as they were left.",
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> int:
     """Trees of delegations: list them, bring one's files back, or remove those that nobody needs."""
@@ -38,7 +47,7 @@ def worktrees(
         case "restore":
             return _restore(verbs, which, to, as_json=json)
         case "prune":
-            return _prune(verbs, older_than, dry_run=dry_run, as_json=json)
+            return _prune(verbs, older_than, branches=branches, dry_run=dry_run, as_json=json)
         case _:
             assert_never(action)
 
@@ -73,12 +82,14 @@ def _restore(verbs: "Service", which: str | None, to: Path | None, *, as_json: b
     return OK
 
 
-def _prune(verbs: "Service", older_than: float | None, *, dry_run: bool, as_json: bool) -> int:
+def _prune(verbs: "Service", older_than: float | None, *, branches: bool, dry_run: bool, as_json: bool) -> int:
     if older_than is not None and older_than < 0:
         raise UsageError(f"--older-than {older_than:g}: give days from 0")
-    swept = verbs.prune_trees(older_than, only_look=dry_run)
+    if branches and older_than is not None:
+        raise UsageError("--older-than is about trees: leave it out, or leave out --branches")
+    swept = verbs.prune_branches(only_look=dry_run) if branches else verbs.prune_trees(older_than, only_look=dry_run)
     if as_json:
-        print_json({"trees": [vars(each) for each in swept]})
+        print_json({"branches" if branches else "trees": [vars(each) for each in swept]})
         return OK
     for each in swept:
         kept = f" (kept: {', '.join(each.saved_refs)})" if each.saved_refs else ""

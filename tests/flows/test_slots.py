@@ -113,11 +113,15 @@ def test_a_full_pool_fails_over_at_once(stack: Terminal, words: Any):
         return repairing(request)
 
     with ScriptedEndpoint(script) as endpoint:
-        env = {**local_model(endpoint.base_url), "DELEGATE_CONCURRENCY_DEEPSEEK_V4_FLASH": "1"}
+        env = local_model(endpoint.base_url)
         holder = stack(*words(DEEPSEEK, "--no-wait"), env=env).json["id"]
         until(lambda: len(endpoint.calls) == 1)
+        assert stack("models", "--cap", f"{DEEPSEEK}=1", env=env).code == 0
         ran = stack(*words(DEEPSEEK, "--key", f"second-{holder}"), env=env)
         held = stack("wait", holder, "--json", env=env)
+        pools = {line["bucket"]: line for line in stack("models", "--no-ask", "--json", env=env).json["pools"]["pools"]}
+        assert (pools[DEEPSEEK]["cap"], pools[DEEPSEEK]["cap_set_by_hand"]) == (1, True)
+        assert stack("models", "--cap", f"{DEEPSEEK}=auto", env=env).code == 0
     assert (ran.code, ran.json["model_used"], ran.json["failed_over_from"]) == (0, GLM, DEEPSEEK), ran.stderr
     assert ran.json["timings"]["queued_seconds"] < 10
     assert (held.code, held.json["model_used"], held.json["failed_over_from"]) == (0, DEEPSEEK, None)

@@ -70,7 +70,10 @@ def repository(folder: Path) -> Path:
 def delegated(
     model: ChatClient, place: Path, *, repo: Path | None = None, task: str = TASK, check: str | None = None
 ) -> tuple[Course, AgentResult]:
-    """Have the model do the task in a worktree below `place`, collect the patch and judge it by `check`."""
+    """Have the model do the task in a worktree below `place`, collect the patch and judge it by `check`.
+
+    One that is asked too often is asked again, as the agent step does after its wait.
+    """
     repo, home = repo or repository(place / "repo"), Home(place / "home", place / "home" / "config")
     (place / "record").mkdir(parents=True)
     worktree = trees.create(
@@ -84,7 +87,15 @@ def delegated(
         home=home,
     )
     trees.snapshot(worktree)
-    result = run_agent(
+    result = _worked(model, place, repo, task, worktree)
+    if result.failure is not None and result.failure.kind == "throttled":
+        result = _worked(model, place, repo, task, worktree)
+    patch = patches.collect(worktree, out=place / "record" / "patch.diff", message="Repair add")
+    return _course(result, patch, worktree, place, home, check), result
+
+
+def _worked(model: ChatClient, place: Path, repo: Path, task: str, worktree: Worktree) -> AgentResult:
+    return run_agent(
         model=model,
         agent=find_agent(None, repo, place / "no agents"),
         task=task,
@@ -97,8 +108,6 @@ def delegated(
         tree=lambda: patches.tree_now(worktree),
         today=date(2026, 1, 2),
     )
-    patch = patches.collect(worktree, out=place / "record" / "patch.diff", message="Repair add")
-    return _course(result, patch, worktree, place, home, check), result
 
 
 def _toolbox(worktree: Worktree, place: Path) -> Toolbox:

@@ -15,6 +15,7 @@ from delegation.agents.tools.tree import Tree, tree_at
 from delegation.chat.messages import ToolSpec, ToolUse
 from delegation.errors import WorkFailed
 from delegation.values import Value
+from delegation.wrong_values import sentence
 
 TOOL_NAMES = ("read_file", "write_file", "edit_file", "list_files", "search_files", "run_bash")
 LOCAL_TIMEOUT_SECONDS = 120.0
@@ -74,7 +75,7 @@ class Toolbox:
         try:
             arguments = kind.model_validate(use.input)
         except ValidationError as error:
-            return _malformed(f"{use.name}: {_problems(error)}. {_received(use)} {_required(kind)}")
+            return _malformed(f"{use.name}: {sentence(error, kind)}. {_received(use)} {_required(kind)}")
         try:
             return self._run(arguments, seconds_left)
         except ToolProblem as problem:
@@ -105,16 +106,6 @@ class Toolbox:
 
 def _malformed(text: str) -> ToolAnswer:
     return ToolAnswer(safe(f"Error: {text}"), is_error=True, malformed=True)
-
-
-def _problems(error: ValidationError) -> str:
-    return "; ".join(_problem(list(detail["loc"]), detail["type"], detail["msg"]) for detail in error.errors()[:5])
-
-
-def _problem(place: list[Any], kind: str, message: str) -> str:
-    name = ".".join(str(part) for part in place)
-    known = {"missing": f"{name!r} is missing", "extra_forbidden": f"there is no argument {name!r}"}
-    return known.get(kind, f"{name!r}: {message}")
 
 
 def _received(use: ToolUse) -> str:

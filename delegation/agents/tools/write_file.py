@@ -4,6 +4,7 @@ from pydantic import Field
 
 from delegation.agents.tools.answer import ToolAnswer, ToolProblem
 from delegation.agents.tools.tree import Tree
+from delegation.records.wording import count
 from delegation.values import Value
 
 DESCRIPTION = (
@@ -33,7 +34,7 @@ def run(arguments: Arguments, tree: Tree) -> ToolAnswer:
     written = tree.write(arguments.path, data)
     lines = arguments.content.count("\n") + (not arguments.content.endswith("\n") and bool(data))
     verb = "created" if written.created else "replaced"
-    return ToolAnswer(f"{verb} {written.path!r}: {lines} lines, {len(data):,} bytes", changed=True)
+    return ToolAnswer(f"{verb} {written.path!r}: {count(lines, 'line')}, {count(len(data), 'byte')}", changed=True)
 
 
 def _encoded(content: str) -> bytes:

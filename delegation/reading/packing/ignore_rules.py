@@ -1,5 +1,6 @@
 """Nested `.gitignore` files where there is no repository to ask: git's own rules, level by level."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from pathspec import GitIgnoreSpec
 
 IGNORE_FILE = b".gitignore"
+_ANY_FOLDER_BELOW = re.compile(r"(?<![^/!])\*\*/( *)\Z")  # `x/**/`, which pathspec reads as `x/`
 _FOLDER_MARK = "ps_d"  # pathspec's group around the slash that ends a folder's name
 
 
@@ -47,7 +49,7 @@ def _patterns(content: bytes) -> tuple[Any, ...]:
 
 def _read(line: str) -> list[Any]:
     try:
-        return list(GitIgnoreSpec.from_lines([line]).patterns)
+        return list(GitIgnoreSpec.from_lines([_ANY_FOLDER_BELOW.sub(r"**/*/\1", line)]).patterns)
     except ValueError:  # git, too, passes over what it cannot read
         return []
 
@@ -55,8 +57,6 @@ def _read(line: str) -> list[Any]:
 def _names(pattern: Any, path: str, is_folder: bool) -> bool:
     """Whether the pattern means this entry itself, and not only a folder above it (that one was decided before)."""
     by_name = _FOLDER_MARK in pattern.regex.groupindex
-    found = pattern.regex.match(f"{path}/" if is_folder and by_name else path)
-    if found is None:
-        return False
-    mark: int = found.end(_FOLDER_MARK) if by_name else -1
-    return mark in (-1, len(path) + 1)
+    subject = f"{path}/" if is_folder and by_name else path
+    ends = (found.end(_FOLDER_MARK) if by_name else -1 for found in pattern.regex.finditer(subject))
+    return any(end in (-1, len(path) + 1) for end in ends)

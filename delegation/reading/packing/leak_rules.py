@@ -13,6 +13,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Rule:
     """`certain`: the value is a key by its own form. Others are values that a name beside them calls a secret.
+    `is_token`: sign and value are one unbroken run of at least 20 token characters.
 
     The secret is the pattern's first group, or the whole match. `signs` of a rule with `any_case` are lower case.
     """
@@ -23,6 +24,7 @@ class Rule:
     certain: bool = True
     accepts: Callable[[str], bool] | None = None
     any_case: bool = False
+    is_token: bool = False
     only_in: tuple[str, ...] = ()
 
 
@@ -30,7 +32,7 @@ def _token(name: str, signs: str, body: str, accepts: Callable[[str], bool] | No
     """A token that begins with its sign (one of several words)."""
     words = tuple(signs.split())
     begin = "|".join(re.escape(word) for word in words)
-    return Rule(name, words, re.compile(f"(?<![A-Za-z0-9])(?:{begin}){body}"), accepts=accepts)
+    return Rule(name, words, re.compile(f"(?<![A-Za-z0-9])(?:{begin}){body}"), accepts=accepts, is_token=True)
 
 
 def _long_run(value: str) -> bool:
@@ -93,7 +95,7 @@ _PRIVATE_KEY = Rule(
     ),
 )
 _TOKENS = (
-    _token("PuTTY private key", "PuTTY-User-Key-File-", r"\d[\s\S]*"),
+    Rule("PuTTY private key", ("PuTTY-User-Key-File-",), re.compile(r"PuTTY-User-Key-File-\d[\s\S]*")),
     _token("age secret key", "AGE-SECRET-KEY-1", r"[0-9A-Z]{40,}"),
     _token("AWS access key id", "AKIA ASIA ABIA ACCA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
     _token("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,}"),
@@ -101,7 +103,7 @@ _TOKENS = (
     _token("GitLab token", "glpat- glptt- gldt- glrt- glcbt- glsoat-", r"[A-Za-z0-9_-]{20,}"),
     _token("model provider key", "sk-", r"[A-Za-z0-9_-]{20,}", _long_run),
     _token("model provider key", "gsk_ pplx- xai- r8_ hf_ fw_ nvapi-", r"[A-Za-z0-9_-]{30,}", _long_run),
-    _token("Slack token", "xoxb- xoxa- xoxp- xoxr- xoxs- xoxe- xoxe. xoxc- xoxd-", r"[A-Za-z0-9.%-]{10,}"),
+    _token("Slack token", "xoxb- xoxa- xoxp- xoxr- xoxs- xoxe- xoxe. xoxc- xoxd-", r"[A-Za-z0-9.%-]{15,}"),
     _token("Slack token", "xapp-", r"\d-[A-Z0-9]+-\d+-[a-z0-9]{20,}"),
     _token("Slack webhook", "hooks.slack.com/services/", r"T[A-Z0-9]+/B[A-Z0-9]+/[A-Za-z0-9]{16,}"),
     _token("Discord webhook", "discord.com/api/webhooks/ discordapp.com/api/webhooks/", r"\d{15,}/[\w-]{50,}"),
@@ -135,7 +137,8 @@ _CALLED_SECRET = tuple(
         f"{name} value",
         (name,),
         re.compile(
-            rf"(?i){name}[\w-]{{0,24}}[\"'\]]{{0,2}}\s{{0,4}}(?::=|=>|[:=,])\s{{0,4}}[\"'`]?"
+            rf"(?i){name}[\w-]{{0,24}}[\"'\]]{{0,2}}\s{{0,4}}"
+            rf"(?::\s{{0,2}}[\w.\[\]| ]{{1,40}})?(?::=|=>|[:=,])\s{{0,4}}[\"'`]?"
             r"([A-Za-z0-9+/_=.~-]{16,})(?![A-Za-z0-9+/_=.~(\[-])"
         ),
         certain=False,

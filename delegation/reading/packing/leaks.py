@@ -11,7 +11,8 @@ from delegation.reading.packing.vendor_leaks import vendor_leaks
 _EXAMPLES = re.compile(
     r"EXAMPLE|x{8}|X{8}|\*{4}|\.{3}|0{12}|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwi"  # jwt.io's own
 )
-_JOINT = re.compile(r"""["'`]\s*+(?:[+.&,\\]\s*+)?["'`]|\\\r?\n[ \t]*""")
+_JOINT = re.compile(r"""(?<=[\w-])(?:["'`]\s*+(?:[+.&\\]\s*+)?["'`]|\\\r?\n[ \t]*+)(?=[\w-])""")
+_RUN = re.compile(r"[A-Za-z0-9_.:/+=%@-]{20,}+")  # every token is such a run, and few other words are
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,11 @@ def leaks_in(text: str, file_name: str = "") -> tuple[Leak, ...]:
     lowered = text.lower()
     if len(lowered) != len(text):  # a few letters grow in lower case; places would shift
         lowered = text
-    rules = [rule for rule in RULES if _concerns(rule, text, lowered, file_name)]
+    runs = "\n".join(_RUN.findall(text))
+    rules = [rule for rule in RULES if _concerns(rule, runs, text, lowered, file_name)]
     found = [leak for rule in rules for leak in _matches(rule, text)]
     found += [Leak(rule, start, end, certain=False) for rule, start, end in vendor_leaks(text, lowered)]
-    if not any(leak.certain for leak in found):
-        found += _split_over_literals(text, [rule for rule in rules if rule.certain])
+    found += _split_over_literals(text)
     return tuple(sorted(found, key=lambda leak: (leak.start, leak.end, leak.rule)))
 
 
@@ -58,10 +59,10 @@ def without(text: str, leaks: Sequence[Leak], *, end: int | None = None) -> str:
     return "".join([*parts, text[done:end]])
 
 
-def _concerns(rule: Rule, text: str, lowered: str, file_name: str) -> bool:
+def _concerns(rule: Rule, runs: str, text: str, lowered: str, file_name: str) -> bool:
     if rule.only_in and not file_name.lower().endswith(rule.only_in):
         return False
-    searched = lowered if rule.any_case else text
+    searched = runs if rule.is_token else lowered if rule.any_case else text
     for sign in rule.signs:  # noqa: SIM110 - a plain loop, a hundred times for each file
         if sign in searched:
             return True
@@ -76,14 +77,15 @@ def _matches(rule: Rule, text: str) -> Iterator[Leak]:
             yield Leak(rule.name, found.start(group), found.end(group), rule.certain)
 
 
-def _split_over_literals(text: str, certain: Sequence[Rule]) -> list[Leak]:
-    """Keys written as several literals that the program joins. Only what is certain, once the seams are gone."""
-    if not certain or _JOINT.search(text) is None:
+def _split_over_literals(text: str) -> list[Leak]:
+    """Tokens written as several literals that the program joins. Only what is certain, once the seams are gone."""
+    if _JOINT.search(text) is None:
         return []
     joined = _JOINT.sub("", text)
+    runs = "\n".join(set(_RUN.findall(joined)).difference(_RUN.findall(text)))
     hidden: list[Leak] = []
-    for rule in certain:
-        if any(True for _ in _matches(rule, joined)):
-            start = min(place for sign in rule.signs if (place := text.find(sign)) >= 0)
+    for rule in RULES:
+        if rule.is_token and any(sign in runs for sign in rule.signs) and any(True for _ in _matches(rule, runs)):
+            start = max(0, min(text.find(sign) for sign in rule.signs if sign in runs))
             hidden.append(Leak(rule.name, start, start, certain=True, hidden=True))
     return hidden

@@ -128,7 +128,7 @@ def test_a_file_beyond_the_guard_is_refused_with_advice(root: Path, call: Call):
 
 def test_a_written_file_is_there_with_its_folders(root: Path, call: Call):
     answer = call("write_file", path="src/new/a.py", content="x = 1\n")
-    assert answer == ToolAnswer("created 'src/new/a.py': 1 lines, 6 bytes", changed=True)
+    assert answer == ToolAnswer("created 'src/new/a.py': 1 line, 6 bytes", changed=True)
     assert (root / "src/new/a.py").read_text() == "x = 1\n"
     assert call("write_file", path="src/new/a.py", content="x = 2\n").text.startswith("replaced")
 
@@ -244,9 +244,9 @@ def test_an_expression_that_never_ends_is_ended(root: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("name", "arguments", "words"),
     [
-        ("read_file", {}, ["'path' is missing", "Received: {}", "path: string"]),
-        ("read_file", {"file_path": "a"}, ["no argument 'file_path'", "'file_path': 'a'", "offset?: integer"]),
-        ("write_file", {"path": "a", "content": {"x": 1}}, ["'content'", "string", "content: string"]),
+        ("read_file", {}, ["path is missing", "Received: {}", "path: string"]),
+        ("read_file", {"file_path": "a"}, ["file_path is an unknown key", "'file_path': 'a'", "offset?: integer"]),
+        ("write_file", {"path": "a", "content": {"x": 1}}, ["content must be a text, not an object", "string", "content: string"]),
         ("run_bash", {"command": "true", "timeout_seconds": float("nan")}, ["timeout_seconds"]),
         ("run_bash", {"command": "true", "timeout_seconds": 1801}, ["timeout_seconds"]),
         ("read_file", {"path": "a", "offset": -1}, ["offset"]),

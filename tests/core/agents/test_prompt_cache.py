@@ -1,21 +1,16 @@
 """What a whole run sends can be cached: marks where they are taken, a stable beginning everywhere, hits counted."""
 
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from delegation.agents.lookup import find_agent
-from delegation.agents.loop import run_agent
 from delegation.agents.results import AgentResult
 from delegation.agents.tools.toolbox import Toolbox
-from delegation.agents.trajectory import Trajectory
-from delegation.chat.client import connect
-from delegation.request import Endpoint, Limits
 from delegation.scripted.endpoint import Call, ScriptedEndpoint, Turn
+from tests.core.agents.over_http import run_over_http
 from tests.core.agents.prompt_cache import PromptCache, marked
 
 PRICES = {"input_usd_per_million": 2.0, "output_usd_per_million": 10.0, "cached_usd_per_million": 0.2}
@@ -32,20 +27,7 @@ def work(tmp_path: Path, root: Path, toolbox: Toolbox) -> Callable[..., AgentRes
     (root / "a.py").write_text("x = 1\n", encoding="utf-8")
 
     def working(server: ScriptedEndpoint, **entry: Any) -> AgentResult:
-        fields: dict[str, Any] = {"alias": "m", "model": "m", "bucket": "b", "quota_pool": "q", "lane": "local"}
-        endpoint = Endpoint.model_validate({**fields, "base_url": server.base_url, **entry})
-        with connect(endpoint, "key") as model:
-            return run_agent(
-                model=model,
-                agent=find_agent(None, root, tmp_path),
-                task="Change a.py.",
-                toolbox=toolbox,
-                limits=Limits(max_turns=20, timeout_seconds=60, max_tokens=2000),
-                trajectory=Trajectory(tmp_path / "log.jsonl"),
-                expects="change",
-                cancelled=threading.Event(),
-                on_turn=lambda report: None,
-            )
+        return run_over_http(server.base_url, toolbox, tmp_path / "log.jsonl", **entry)
 
     return working
 

@@ -81,6 +81,14 @@ def test_a_killed_command_says_by_what(call: Call):
     assert answer.text == "[ended by SIGKILL]\n[exit code: 137]"
 
 
+def test_a_command_that_was_filling_the_disk_says_so_instead_of_an_exit_code(root: Path):
+    shown = Captured("begun\n", 6, truncated=False)
+    ended = Finished(None, None, False, False, shown, Captured("", 0, truncated=False), 0.1, 1, disk_full=True)
+    answer = Toolbox(root, lambda command, seconds: ended).call(ToolUse("id", "run_bash", {"command": "yes > f"}), 60)
+    assert answer.text == "begun\n[no exit code: stopped because the disk was almost full]"
+    assert answer.exit_code is None
+
+
 def test_the_default_time_is_the_callers_and_never_more_than_what_is_left(root: Path):
     given = list[float]()
 

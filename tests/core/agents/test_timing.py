@@ -21,7 +21,8 @@ def events(*timed: tuple[str, float]):
     [
         ([("header", 10), ("request", 11), ("end", 15)], 1, 5, 10),
         ([("header", 10), ("request", 14), ("resume", 40), ("turn", 42), ("end", 43)], 2, 4 + 3, 10 + 26),
-        ([("header", 5), ("end", 6), ("resume", 10), ("end", 12), ("resume", 20), ("end", 29)], 3, 1 + 2 + 9, 5 + 4 + 8),
+        ([("header", 5), ("end", 6), ("resume", 10), ("end", 12), ("resume", 20), ("end", 29)], 3, 12, 5 + 4 + 8),
+        ([("header", 5), ("gave_up", 6), ("handover", 50), ("resume", 50), ("end", 52)], 3, 1 + 2, 5 + 44),
         ([("header", 1), ("end", 2), ("continued", 2), ("resume", 30), ("end", 31)], 1, 1, 30),
     ],
 )  # fmt: skip

@@ -7,18 +7,12 @@ from typing import Any
 
 import pytest
 
-from delegation.agents.lookup import find_agent
-from delegation.agents.loop import run_agent
 from delegation.agents.results import AgentResult
 from delegation.agents.tools.toolbox import Toolbox
-from delegation.agents.trajectory import Trajectory
-from delegation.chat.client import connect
-from delegation.chat.retry import RetryPolicy
 from delegation.receipt import Cost, Usage
-from delegation.request import Endpoint, Limits
 from delegation.scripted.endpoint import Call, ScriptedEndpoint, Turn
+from tests.core.agents.over_http import run_over_http
 
-QUICK = RetryPolicy(first_wait_seconds=0.01, longest_wait_seconds=0.02, connect_waits_seconds=())
 LOOK = Turn(calls=(Call("list_files", {}),), usage={"input": 10, "output": 5}, cost_usd=0.25)
 DONE = Turn(text="Done.", usage={"input": 10, "output": 5}, cost_usd=0.25)
 EMPTY = Turn(text=" ", usage={"input": 10, "output": 5}, cost_usd=0.5)
@@ -29,28 +23,12 @@ Work = Callable[..., AgentResult]
 
 
 @pytest.fixture
-def work(tmp_path: Path, root: Path, toolbox: Toolbox, cancelled: threading.Event) -> Work:
+def work(tmp_path: Path, toolbox: Toolbox, cancelled: threading.Event) -> Work:
     def working(turns: Sequence[Turn] | ScriptedEndpoint, **more: Any) -> AgentResult:
         if not isinstance(turns, ScriptedEndpoint):
             with ScriptedEndpoint(turns) as server:
                 return working(server, **more)
-        budget, seconds = more.pop("budget_usd", None), more.pop("timeout_seconds", 60)
-        fields: dict[str, Any] = {"alias": "m", "model": "m", "bucket": "b", "quota_pool": "q", "lane": "local"}
-        endpoint = Endpoint.model_validate(
-            {**fields, "format": "openai_chat", "base_url": turns.base_url, **more.pop("entry", {})}
-        )
-        with connect(endpoint, None, policy=QUICK) as model:
-            return run_agent(
-                model=model,
-                agent=find_agent(None, root, tmp_path),
-                task="Look.",
-                toolbox=toolbox,
-                limits=Limits(max_turns=9, timeout_seconds=seconds, max_tokens=1000, budget_usd=budget),
-                trajectory=Trajectory(tmp_path / "log.jsonl"),
-                expects="change",
-                cancelled=cancelled,
-                on_turn=lambda report: None,
-            )
+        return run_over_http(turns.base_url, toolbox, tmp_path / "log.jsonl", cancelled=cancelled, **more)
 
     return working
 
@@ -70,7 +48,7 @@ def test_empty_answers_are_paid_for_before_and_after_they_were_asked_about(work:
 
 def test_the_budget_knows_what_came_to_nothing(work: Work):
     with ScriptedEndpoint([EMPTY, EMPTY, LOOK, DONE]) as server:
-        result = work(server, budget_usd=1.1)
+        result = work(server, limits={"budget_usd": 1.1})
     assert (result.stop_reason, len(server.calls)) == ("budget", 3)
 
 
@@ -96,7 +74,7 @@ def test_an_answer_that_broke_off_without_a_count_makes_the_cost_unknown(work: W
 
 def test_an_answer_that_the_time_limit_cut_has_an_unknown_cost(work: Work):
     slow = Turn(text="word " * 400, chunk_delay_seconds=0.05)
-    result = work([LOOK, slow], timeout_seconds=2)
+    result = work([LOOK, slow], limits={"timeout_seconds": 2})
     assert (result.stop_reason, result.usage.requests, result.cost) == ("time_limit", 2, UNKNOWN)
 
 
@@ -110,7 +88,7 @@ def test_a_cancelled_request_has_an_unknown_cost(work: Work, cancelled: threadin
 
 def test_on_a_flat_plan_what_broke_off_is_the_plans(work: Work):
     turns = [Turn(text="a b c d", fault="cut", times=-1)]
-    result = work(turns, entry={"flat_plan": True})
+    result = work(turns, flat_plan=True)
     assert result.cost == Cost(amount_usd=None, kind="flat_plan")
 
 

@@ -62,6 +62,13 @@ def test_the_key_goes_under_both_names_to_messages(serve: Any):
     assert headers["anthropic-version"] == "2023-06-01"
 
 
+def test_the_default_endpoint_may_be_any_proxy_and_gets_the_key_under_both_names_in_chat_too(serve: Any):
+    served = serve("hi", key_name="DELEGATE_LOCAL_KEY")
+    served.ask()
+    headers = served.server.calls[0].headers
+    assert (headers["authorization"], headers["x-api-key"]) == ("Bearer secret-key-value", "secret-key-value")
+
+
 def test_no_key_sends_no_key(serve: Any):
     served = serve("hi", key=None, headers={"x-lane": "code"})
     served.ask()

@@ -114,6 +114,7 @@ NO_QUOTA: list[tuple[str, FailureKind, Any, dict[str, str]]] = [
         {},
     ),
     ("Google minute", "throttled", google("Minute"), {}),
+    ("Google minute that waits long", "throttled", google("Minute", "300s"), {}),
     ("Vertex", "throttled", openai("Resource exhausted. Please try again later.", status="RESOURCE_EXHAUSTED"), {}),
     (
         "DashScope",
@@ -171,6 +172,15 @@ def test_a_code_of_glm_decides_in_every_envelope(
     error = refused(429, bodies[form])
     assert error.kind == kind
     assert error.resets_at == (resets_at and datetime.fromisoformat(f"2026-11-30T{resets_at}+00:00"))
+
+
+def test_numbers_in_a_message_are_no_code_of_glm():
+    assert refused(429, openai("Rate limit reached: shape [1308, 2], 1310 tokens, code 1113")).kind == "throttled"
+
+
+def test_a_reset_at_the_end_of_time_is_no_error():
+    error = refused(429, openai("gone", "usage_limit_reached", resets_at="9999-12-31T23:59:59-12:00"))
+    assert error.resets_at == datetime.max.replace(tzinfo=UTC)
 
 
 def test_a_code_of_glm_is_read_from_a_stream():

@@ -1,7 +1,9 @@
 """A tree is made for every repository people really have."""
 
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -149,8 +151,20 @@ def test_a_repository_of_another_user_is_worked_on_and_no_setting_is_left(repo, 
 def test_an_extension_that_git_does_not_know_is_refused_in_gits_own_words(repo, trees):
     repo.git("config", "core.repositoryformatversion", "1")
     repo.git("config", "extensions.fromTheFuture", "true")
-    with pytest.raises(UsageError, match="fromthefuture"):
+    with pytest.raises(UsageError, match="fromthefuture") as refused:
         trees.create(repo.path)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.skipif(os.name != "posix" or sys.platform == "darwin", reason="file names are text here")
+@pytest.mark.parametrize("is_git", [True, False])
+def test_a_folder_whose_path_is_not_utf8_is_refused_in_one_line(is_git: bool, repo, trees):
+    odd = repo.path.rename(repo.path.with_name(os.fsdecode(b"l\xe9")))
+    if not is_git:
+        shutil.rmtree(odd / ".git")
+    with pytest.raises(UsageError, match=r"l\\\\xe9' is not UTF-8"):
+        trees.create(odd)
+    assert not list(trees.home.ledger.glob("*"))
 
 
 def test_lfs_files_stay_pointers_where_git_lfs_is_missing(repo, trees, user_config):

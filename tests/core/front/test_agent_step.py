@@ -10,11 +10,13 @@ from front import Front, Ran
 
 from delegation.errors import WorkFailed
 from delegation.receipt import Cost, Receipt
+from delegation.request import DelegationRequest, Endpoint
 from delegation.scripted.endpoint import Call, ScriptedEndpoint, Turn
 from delegation.steps import collect, make_worktree, record, work
 from tests.core.agents.prompt_cache import PromptCache, marked
 
 Done = Callable[..., Receipt]
+Other = Callable[[DelegationRequest], Endpoint]
 HALF_A_DOLLAR = {"x-litellm-response-cost": "0.5"}
 
 
@@ -22,11 +24,18 @@ HALF_A_DOLLAR = {"x-litellm-response-cost": "0.5"}
 def done(front: Front) -> Done:
     """`done(turns, model=..., confinement=...)`: prepare, worktree, agent, collect and record; no tests are run."""
 
-    def doing(turns: Sequence[Turn] | PromptCache, *, model: str = "local-scripted", **fields: Any) -> Receipt:
+    def doing(
+        turns: Sequence[Turn] | PromptCache,
+        *,
+        model: str = "local-scripted",
+        chains: Sequence[Other] = (),
+        **fields: Any,
+    ) -> Receipt:
         with ScriptedEndpoint(turns) as server:
             front.environ |= {"DELEGATE_LOCAL_URL": server.base_url, "DELEGATE_LOCAL_MODEL": model}
             delegation_id = front.keep(**fields)
             request = front.records.request(delegation_id)
+            request = request.model_copy(update={"chain": tuple(chain(request) for chain in chains)})
             tree, failure = make_worktree(request), None
             try:
                 work(request, tree)
@@ -57,13 +66,16 @@ def test_cache_hits_and_each_kind_of_cost_are_in_the_receipt(done: Done, front: 
     assert (receipt.usage.input_tokens, receipt.usage.cached_tokens) == (sum(cache.sizes), sum(cache.hits))
     assert receipt.costs == (receipt.cost,)
     total = sum(cache.sizes)
+    assert f"cached     {sum(cache.hits)} of {total} prompt tokens" in call("show", receipt.id).stdout
     assert f"[tokens: {total} prompt / 21 completion / {total + 21} total]" in call("show", receipt.id).stdout
 
 
-def test_kinds_of_cost_that_mix_are_never_added(done: Done):
+def test_kinds_of_cost_that_mix_are_never_added(done: Done, call: Callable[..., Ran]):
     receipt = done([Turn(calls=(Call("list_files", {}),), headers=HALF_A_DOLLAR), Turn(text="Done.")])
     assert receipt.cost == Cost(amount_usd=None, kind="unknown")
     assert receipt.costs == (Cost(amount_usd=0.5, kind="reported"), Cost(amount_usd=None, kind="unknown"))
+    assert "cost       $0.500000 and unknown\n" in call("show", receipt.id).stdout
+    assert "local-scripted  $0.500000 and unknown  Fix it\n" in call("list").stdout
 
 
 def test_without_walls_a_change_of_the_users_own_checkout_is_said_with_its_names(done: Done, front: Front):
@@ -120,3 +132,25 @@ def test_marks_stand_in_the_bytes_of_the_request(done: Done):
 
     done(answer, model="local-claude-scripted", expects="answer")
     assert marked(bodies[0]) == ["tools", "system", "0"]
+
+
+def test_no_key_of_a_model_that_may_get_the_work_stands_in_the_log(
+    done: Done, front: Front, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OTHER_KEY", "sk-of-the-next-model")
+
+    def following(request: DelegationRequest) -> Endpoint:
+        return request.endpoint.model_copy(update={"alias": "other", "key_ref": "env:OTHER_KEY"})
+
+    def gone(request: DelegationRequest) -> Endpoint:
+        return request.endpoint.model_copy(update={"alias": "gone", "key_ref": "env:NOT_SET"})
+
+    receipt = done(
+        [bash("echo sk-of-this-test; echo sk-of-the-next-model; env"), Turn(text="Done.")], chains=(following, gone)
+    )
+    log = (front.records.folder(receipt.id) / "trajectory.jsonl").read_text(encoding="utf-8")
+    assert receipt.stop_reason == "submitted"
+    assert "[secret removed]" in log
+    assert "sk-of-this-test" not in log
+    assert "sk-of-the-next-model" not in log
+    assert "OTHER_KEY" not in log

@@ -11,8 +11,6 @@ from front import ROOT, Front
 from delegation.receipt import Cost, Usage
 from delegation.records import Progress
 
-Until = Callable[[Callable[[], bool]], None]
-
 
 @pytest.fixture
 def following(stacked: Front) -> Iterator[Callable[..., subprocess.Popen[str]]]:

@@ -152,9 +152,10 @@ def test_a_warning_is_told_once_where_it_is_waited_for(stacked: Front, call: Cal
         return started
 
     monkeypatch.setattr(Service, "submit", submitted)
-    done = call("run", "x", "--budget", "1")
+    (stacked.repo / ".env").write_text("DELEGATE_NETWORK=0\n")
+    done = call("run", "x")
 
-    assert (done.stdout + done.stderr).count("may have no effect") == 1
+    assert (done.stdout + done.stderr).count("DELEGATE_NETWORK is ignored there") == 1
     assert "warning    seen later" in done.stdout
 
 

@@ -24,7 +24,7 @@ def test_list_and_show_read_the_disk_and_start_nothing(front: Front, call: Call)
         (ended, 2, "refuted", "Ünï"),
         (running, 1, "agent", "Go on"),
     ]
-    assert f"{ended}  refuted" in table.stdout
+    assert f"{ended}  2  refuted" in table.stdout
     assert "agent  agent 2/25: run_bash" in shown.stdout
     assert (listed.code, table.code, shown.code) == (0, 0, 0)
     assert not (front.home / "stack").exists()

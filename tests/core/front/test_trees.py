@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,6 +87,23 @@ def test_pruning_says_first_what_would_go_and_keeps_what_failed_lately(front: Fr
     assert actions("--older-than", "0") == {failed[0]: "removed", running[0]: "kept"}
     assert not Path(failed[1].root).exists()
     assert Path(running[1].root).exists()
+
+
+def test_branches_of_ended_delegations_are_cleared_away_when_asked_for(front: Front, call: Call, worked):
+    (ended, _), (running, _) = worked("verified", 1), worked(None, 2)
+
+    def branches() -> list[str]:
+        listed = subprocess.run(
+            ["git", "branch", "--list", "delegate/*"], cwd=front.repo, capture_output=True, text=True
+        )
+        return listed.stdout.split()
+
+    assert set(branches()) == {f"delegate/{ended}", f"delegate/{running}"}
+    assert call("worktrees", "prune", "--branches", "--older-than", "1").code == 2
+    assert f"removable  delegate/{ended}" in call("worktrees", "prune", "--branches", "--dry-run").stdout
+    told = json.loads(call("worktrees", "prune", "--branches", "--json").stdout)["branches"]
+    assert [(each["name"], each["action"]) for each in told] == [(f"delegate/{ended}", "removed")]
+    assert branches() == [f"delegate/{running}"]
 
 
 def test_a_used_up_disk_budget_takes_the_oldest_ended_trees_first(front: Front, call: Call, worked):

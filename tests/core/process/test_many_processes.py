@@ -5,6 +5,8 @@ import threading
 
 import pytest
 
+from delegation.verdict.judging import judge
+
 PACED = "for i in $(seq 400); do sleep 100 & echo $i >> made; sleep 0.01; done; wait"
 
 
@@ -83,3 +85,9 @@ def test_without_the_kernels_lists_of_children_the_number_is_bounded_all_the_sam
     done = any_place.run(PACED, most_processes=50)
     assert done.too_many_processes == 50
     assert any_place.processes() == []
+
+
+def test_a_verify_command_that_was_ended_for_it_judges_nothing(place):
+    done = place.run(PACED, most_processes=20)
+    verdict = judge(done, output="", tests=None, runners=frozenset(), timeout_seconds=60, is_own_module=lambda _: False)
+    assert verdict == ("none", "ended: more than 20 processes at once")

@@ -1,6 +1,5 @@
 """The receipt as a page for people: what matters first, and nothing of a model's words becomes markup."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -19,11 +18,9 @@ from delegation.receipt import (
     Usage,
     Verification,
 )
-from delegation.records.labels import queue_name_of, run_name_of, tags_of
 from delegation.records.markdown import code, fenced, plain, quoted, table
 from delegation.records.report import money, patch_markdown, receipt_markdown
 from delegation.records.wording import FLAGS, explanation, size_of
-from delegation.request import DelegationRequest
 
 ID = "dg-20261130t113652417-k7x2"
 COMMIT = "8200dbea6a" + "0" * 30
@@ -191,6 +188,14 @@ def test_what_is_not_known_has_no_row():
     assert "| seconds of agent / verify | 2.0 / none |" in known
 
 
+def test_tokens_from_a_cache_and_kinds_of_cost_are_told_apart():
+    usage = Usage(input_tokens=1500, cached_tokens=1000, output_tokens=20)
+    costs = (Cost(amount_usd=0.5, kind="reported"), Cost(amount_usd=None, kind="unknown"))
+    page = receipt_markdown(receipt("answered", usage=usage, cost=costs[1], costs=costs))
+    assert "| tokens in / out | 1,500 (1,000 from a cache) / 20 |" in page
+    assert "| cost | $0.500000 and unknown |" in page
+
+
 @pytest.mark.parametrize(
     "hostile",
     [
@@ -284,15 +289,3 @@ def test_unknown_money_prints_no_amount(cost: Cost, said: str):
 def test_a_patch_is_told_by_its_size():
     assert size_of(PATCH) == "1 file, +4 -1"
     assert size_of(PATCH.model_copy(update={"files": 2})) == "2 files, +4 -1"
-
-
-def test_a_run_is_named_by_a_short_title_and_the_ending_of_its_id(a_request: Callable[..., DelegationRequest]):
-    assert run_name_of(a_request(ID, "# Fix the median\n\nof an even count")) == "Fix the median · k7x2"
-    long = run_name_of(a_request(ID, "The test suite fails. Find the bug in statistics_tools.py, fix it there"))
-    assert long == "The test suite fails. Find the bug in statistic… · k7x2"
-    assert set(tags_of(a_request(ID, "x"))) == {ID, "repo:r", "model:local-m", "bucket:local-"}
-
-
-@pytest.mark.parametrize(("bucket", "name"), [("local-", "local-now"), ("glm-coding-plan", "glm-coding-plan-now")])
-def test_a_queue_is_named_by_its_bucket(bucket: str, name: str):
-    assert queue_name_of(bucket, "now") == name

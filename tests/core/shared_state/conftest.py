@@ -37,17 +37,22 @@ def postgresql_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         purge(places, Kept(places))
 
 
+@pytest.fixture
+def emptied_postgresql(postgresql_url: str) -> str:
+    """For what can only go wrong there. Its tables are empty."""
+    names = ", ".join(table.fullname for table in metadata.sorted_tables)
+    with SharedState(postgresql_url) as state, state.transaction() as connection:
+        connection.execute(text(f"TRUNCATE {names}"))
+    return postgresql_url
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database with empty tables."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path}/shared.db"
-        migrate(url)
-        return url
-    url = request.getfixturevalue("postgresql_url")
-    with SharedState(url) as state, state.transaction() as connection:
-        for table in metadata.sorted_tables:
-            connection.execute(text(f"TRUNCATE {table.fullname}"))
+    if request.param == "postgresql":
+        return request.getfixturevalue("emptied_postgresql")
+    url = f"sqlite:///{tmp_path}/shared.db"
+    migrate(url)
     return url
 
 

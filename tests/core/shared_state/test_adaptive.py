@@ -41,6 +41,15 @@ def test_a_429_halves_and_echoes_of_the_same_burst_do_not():
     assert after_throttle(cap, 6, None, after(15)).cap == 1
 
 
+def test_the_floor_is_one():
+    assert after_throttle(Cap(1), 6, None, NOW).cap == 1
+
+
+def test_a_lowering_that_lies_in_the_future_makes_no_429_an_echo():
+    cap = after_throttle(Cap(6), 6, None, NOW)
+    assert after_throttle(cap, 6, None, after(-7200)).cap == 1
+
+
 def test_the_endpoints_hint_lengthens_the_time_of_echoes():
     cap = after_throttle(Cap(6), 6, 40.0, NOW)
     assert after_throttle(cap, 6, None, after(39)).cap == 3
@@ -208,4 +217,4 @@ def test_plain_halving_would_waste_a_fifth_of_the_same_endpoint():
 
     plain = Endpoint(4, 1.0, random.Random(1), halve, Cap(6))
     plain.run(6, 660)
-    assert plain.busy_seconds / 600 < 3.3
+    assert plain.busy_seconds / 600 < 3.2

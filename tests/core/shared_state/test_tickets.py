@@ -1,15 +1,17 @@
 """Tickets: whose turn it is, and what crashes, sleeping machines and set clocks do to it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import event, text
 
-from delegation.shared_state import SharedState, caps, tickets
+from delegation.errors import StackError
+from delegation.shared_state import SharedState, caps, migrate, tickets
 from delegation.shared_state.leases import Lease, renewed
 from delegation.shared_state.tickets import Place, Priority, Standing, Ticket, place_of
 
@@ -113,17 +115,17 @@ def test_a_clock_set_back_keeps_neither_slot_nor_order_for_longer_than_a_lease(s
     ask(state, "crashed", 7200)
     ask(state, "waiting", 7200)
     assert take(state, "crashed", 7200).granted
-    granted_at = next(second for second in range(0, 600, 2) if take(state, "waiting", second).granted)
-    assert granted_at <= 60
-    tickets.leave(state, "waiting", now=after(granted_at))
-    ask(state, "waiting", granted_at)
-    ask(state, "later", granted_at + 1)
-    assert take(state, "waiting", granted_at + 2).granted
+    assert not take(state, "waiting", 0).granted
+    ask(state, "later", 1)
+    for second in range(2, 60, 2):
+        assert not take(state, "later", second).granted
+        take(state, "waiting", second)
+    assert take(state, "waiting", 60).granted
 
 
 def test_a_waiting_ticket_nobody_renews_blocks_none_behind_it(state: SharedState):
-    for holder in ("holder", "gone", "next"):
-        ask(state, holder)
+    for at, holder in enumerate(("holder", "gone", "next")):
+        ask(state, holder, at - 2)
     assert take(state, "holder").granted
     assert take(state, "next").position == 2
     assert tickets.renew(state, "holder", now=after(31))
@@ -168,10 +170,24 @@ def test_a_sweep_removes_the_dead_at_once_and_the_ended_after_a_doubt(state: Sha
     assert tickets.standing(state, now=after(60))["b"].holders == ("kept",)
 
 
-@pytest.mark.parametrize("column", ["lease_until", "doubted_at", "asked_at", "priority", "holding"])
-def test_a_damaged_row_neither_stops_others_nor_stays(tmp_path, column: str):
-    from delegation.shared_state import migrate
+def test_a_holder_that_renews_while_its_slot_is_being_taken_keeps_it(emptied_postgresql: str):
+    with SharedState(emptied_postgresql) as state, SharedState(emptied_postgresql) as other:
+        ask(state, "a")
+        ask(state, "waiting")
+        assert take(state, "a").granted
+        assert not take(state, "waiting", 35).granted
 
+        def renew_first(_: Any, __: Any, statement: str, *___: Any) -> None:
+            if statement.startswith("DELETE"):
+                assert tickets.renew(other, "a", now=after(61))
+
+        event.listen(state._engine, "before_cursor_execute", renew_first)
+        assert not take(state, "waiting", 61).granted
+        assert tickets.renew(other, "a", now=after(62))
+
+
+@pytest.mark.parametrize("column", ["lease_until", "doubted_at", "asked_at", "priority", "holding"])
+def test_a_damaged_row_neither_stops_others_nor_stays(tmp_path: Path, column: str):
     url = f"sqlite:///{tmp_path}/shared.db"
     migrate(url)
     with SharedState(url) as state:
@@ -184,19 +200,20 @@ def test_a_damaged_row_neither_stops_others_nor_stays(tmp_path, column: str):
         assert next(second for second in range(0, 200, 2) if take(state, "other", second).granted) <= 60
 
 
-def test_a_time_beyond_pythons_is_refused_by_postgresql(postgresql_url: str):
-    from delegation.errors import StackError
-
-    insert = "INSERT INTO delegate.tickets VALUES ('b', 'far', 'now', now(), 1, 'infinity', NULL)"
-    with SharedState(postgresql_url) as state:
+def test_a_time_beyond_pythons_is_refused_by_postgresql(emptied_postgresql: str):
+    insert = "INSERT INTO delegate.tickets VALUES ('far', 'far', 'now', now(), 1, 'infinity', NULL)"
+    with SharedState(emptied_postgresql) as state:
         with pytest.raises(StackError, match="check constraint"), state.transaction() as connection:
             connection.execute(text(insert))
-        assert "b" not in tickets.standing(state, now=NOW)
+        assert "far" not in tickets.standing(state, now=NOW)
 
 
 def test_a_take_is_three_statements_at_most(state: SharedState):
     statements: list[str] = []
-    record: Callable[..., None] = lambda *args: statements.append(args[2])
+
+    def record(*args: Any) -> None:
+        statements.append(args[2])
+
     for holder in "abc":
         ask(state, holder)
     event.listen(state._engine, "before_cursor_execute", record)

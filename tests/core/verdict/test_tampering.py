@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from delegation.receipt import CommandRun, TestStatus
-from delegation.verdict.canaries import Canaries
 from delegation.verdict.doctests import changed_examples, has_examples, is_doctest
 from delegation.verdict.tampering import ends_the_interpreter, rewritten, states
 
@@ -47,32 +45,6 @@ def test_a_file_that_newly_ends_the_program_is_seen(text: str):
 )
 def test_a_file_that_ends_the_program_only_when_asked_is_fine(text: str | None):
     assert not ends_the_interpreter("x = 1\n", text)
-
-
-def run_of(tests: dict[str, TestStatus]) -> CommandRun:
-    return CommandRun(verdict="failed", exit_code=1, seconds=1.0, tests=tests, output_tail="")
-
-
-def test_canaries_go_into_the_files_of_the_tests_under_a_name_of_their_own(tmp_path: Path):
-    for name in ("sub/tests/test_a.py", "sub/tests/test_b.py", "sub/tests/test_c.py", "sub/m.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("x = 1")
-    tests = frozenset({"tests.test_a.T.test_x", "sub/tests/test_b.py::test_y", "../../x.py::test", "one", "m.T.test"})
-    canaries = Canaries(tests)
-    assert canaries.plant(tmp_path, tmp_path / "sub")
-    changed = [path.name for path in sorted(tmp_path.rglob("*.py")) if canaries.word in path.read_text()]
-    assert changed == ["test_a.py", "test_b.py"]
-    assert Canaries(tests).word != canaries.word
-    assert not Canaries(frozenset({"one"})).plant(tmp_path, tmp_path)
-
-
-def test_every_canary_that_ran_must_have_failed():
-    canaries = Canaries(frozenset())
-    one, two = f"t::test_canary_{canaries.word}", f"t::test_canary_{canaries.word}_equal"
-    assert canaries.all_failed(run_of({one: "failed", two: "error", "t::test_a": "passed"}))
-    assert not canaries.all_failed(run_of({one: "failed", two: "passed"}))
-    assert not canaries.all_failed(run_of({"t::test_a": "failed"}))
-    assert canaries.failed(run_of({one: "failed", two: "passed"})) == {one}
 
 
 EXAMPLE = 'def f():\n    """Say.\n\n    >>> f()\n    {}\n    """\n    return {}\n'

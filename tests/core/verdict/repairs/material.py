@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 PYTHON = sys.executable
 PYTEST = f"{PYTHON} -m pytest -q -p no:hypothesispytest -p no:anyio"
 UNITTEST = f"{PYTHON} -m unittest discover -s tests -t ."
-Files = Mapping[str, str | None]
+Files = Mapping[str, str | bytes | None]
 
 WRONG = "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return a * 3\n\n\ndef one():\n    return 1\n"
 HALF = WRONG.replace("a - b", "a + b")

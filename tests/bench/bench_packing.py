@@ -1,0 +1,160 @@
+"""Packing a tree of 10,000 files: speed, and what is leaked of thirty planted secrets, beside other packers.
+
+`python -m tests.bench.bench_packing [--files N] [--tree FOLDER] [--rounds N] [--repomix PROGRAM]
+[--files-to-prompt PROGRAM] [--json]`. Not part of `make test`. Another packer takes part where its program is named; in
+a folder that git ignores, for example: `npm install --prefix .programs/packers repomix`, and an environment of its own
+with `pip install files-to-prompt`. Every packer runs as a process of its own, on the same tree with the same planted
+files, otherwise with its own defaults.
+"""
+
+import argparse
+import json
+import os
+import platform
+import random
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.doubles.planted_secrets import planted
+
+ROOT = Path(__file__).parents[2]
+_OURS = """
+import sys
+from pathlib import Path
+from delegation.reading.packing.limits import FileWalker
+from delegation.reading.packing.pack import pack
+from delegation.reading.packing.rendering import rendered
+packed = pack(Path(sys.argv[1]), FileWalker(max_total_bytes=int(sys.argv[3])))
+Path(sys.argv[2]).write_text(rendered(packed), encoding="utf-8")
+"""
+_EVERYTHING, _USUAL = 1 << 40, 4_194_304
+
+
+@dataclass
+class Packer:
+    """One program and its rounds."""
+
+    name: str
+    argv: tuple[str, ...]
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+    output_bytes: int = 0
+    leaked: list[str] = field(default_factory=list)
+
+    def row(self, size: int) -> dict[str, object]:
+        wall, cpu = statistics.median(self.seconds), statistics.median(self.cpu_seconds)
+        return {
+            "packer": self.name, "seconds": round(wall, 2), "cpu_seconds": round(cpu, 2),
+            "mb_per_second": round(size / 1e6 / wall, 1), "mb_per_cpu_second": round(size / 1e6 / cpu, 1),
+            "output_mb": round(self.output_bytes / 1e6, 1), "leaked": len(self.leaked), "leaked_from": self.leaked,
+        }  # fmt: skip
+
+
+def generated(folder: Path, files: int) -> Path:
+    """Sources as people write them: words, numbers and some odd letters, a hundred files to a folder."""
+    chance = random.Random(11)
+    words = ("value", "index", "result", "client", "request", "handler", "größe", "token_type", "secretary", "path")
+    for number in range(files):
+        place = folder / f"package_{number // 2000:02}" / f"part_{number // 100:03}"
+        if number % 100 == 0:
+            place.mkdir(parents=True)
+        lines = (
+            f"    {chance.choice(words)}_{chance.randrange(999)} = {chance.choice(words)}({chance.randrange(9999)})\n"
+            for _ in range(chance.randrange(5, 60))
+        )
+        (place / f"module_{number:05}.py").write_text(f"def work_{number}():\n{''.join(lines)}", encoding="utf-8")
+    return folder
+
+
+def planted_in(root: Path) -> None:
+    """The secrets among the files, and a repository that tracks everything."""
+    for each in planted():
+        path = root / "planted" / each.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(each.content, encoding="utf-8")
+    git = ["git", "-c", "user.name=B", "-c", "user.email=b@example.invalid", "-C", str(root)]
+    for words in (["init", "-q"], ["add", "-f", "-A"], ["commit", "-qm", "tree"]):
+        subprocess.run([*git, *words], check=True, capture_output=True)
+
+
+def run(packer: Packer, root: Path, out: Path) -> None:
+    out.unlink(missing_ok=True)
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begun, cpu = time.monotonic(), used.ru_utime + used.ru_stime
+    subprocess.run(packer.argv, cwd=root, env=environ, check=True, capture_output=True, timeout=1800)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    packer.seconds.append(time.monotonic() - begun)
+    packer.cpu_seconds.append(used.ru_utime + used.ru_stime - cpu)
+    text = out.read_text(encoding="utf-8", errors="replace")
+    packer.output_bytes = out.stat().st_size
+    packer.leaked = [each.path for each in planted() if any(value in text for value in each.values)]
+
+
+def packers(asked: argparse.Namespace, root: Path, out: Path) -> list[Packer]:
+    ours = (sys.executable, "-c", _OURS, str(root), str(out))
+    found = [Packer("ours, all of it", (*ours, str(_EVERYTHING))), Packer("ours, usual caps", (*ours, str(_USUAL)))]
+    if asked.repomix:
+        quiet = ("--quiet", "--style", "plain", "-o", str(out))
+        found.append(Packer("repomix", (str(Path(asked.repomix).absolute()), *quiet)))
+    if asked.files_to_prompt:
+        found.append(
+            Packer("files-to-prompt", (str(Path(asked.files_to_prompt).absolute()), ".", "-n", "-o", str(out)))
+        )
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--tree", type=Path, help="a real folder instead of a generated one; it is copied")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--repomix")
+    parser.add_argument("--files-to-prompt")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="delegate-bench-") as folder:
+        root, out = Path(folder) / "tree", Path(folder) / "out.txt"
+        if asked.tree:
+            shutil.copytree(asked.tree, root, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        else:
+            generated(root, asked.files)
+        files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
+        size = sum(path.stat().st_size for path in files)
+        planted_in(root)
+        taking_part = packers(asked, root, out)
+        for number in range(asked.rounds):
+            for packer in taking_part if number % 2 == 0 else reversed(taking_part):
+                run(packer, root, out)
+                print(
+                    f"round {number + 1} of {asked.rounds}: {packer.name} {packer.seconds[-1]:.1f} s", file=sys.stderr
+                )
+    rows = [packer.row(size) for packer in taking_part]
+    about = {
+        "date": datetime.now(UTC).date().isoformat(), "files": len(files), "mb": round(size / 1e6, 1),
+        "planted": len(planted()), "rounds": asked.rounds, "cpus": os.cpu_count(), "load": round(os.getloadavg()[0], 1),
+        "system": platform.platform(),
+    }  # fmt: skip
+    if asked.json:
+        print(json.dumps({**about, "rows": rows}))
+        return 0
+    print(" ".join(f"{name}={value}" for name, value in about.items()))
+    print(f"{'packer':<18}{'s':>8}{'cpu s':>8}{'MB/s':>8}{'MB/cpu s':>10}{'out MB':>8}{'leaked':>8}")
+    for row in rows:
+        print(
+            f"{row['packer']:<18}{row['seconds']:>8}{row['cpu_seconds']:>8}{row['mb_per_second']:>8}"
+            f"{row['mb_per_cpu_second']:>10}{row['output_mb']:>8}{row['leaked']:>8}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""No secret leaves in a pack, and ordinary text is not taken for one."""
+
+import json
+import time
+
+import pytest
+from planted_secrets import drawn, planted
+
+from delegation.reading.packing.leaks import findings, leaks_in, without
+from delegation.reading.packing.limits import FileWalker
+from delegation.reading.packing.pack import pack
+from delegation.reading.packing.rendering import rendered
+
+
+@pytest.mark.parametrize("on_secret", ["skip", "mask"])
+def test_none_of_thirty_planted_secrets_is_sent(repo, git, on_secret):
+    root = repo({each.path: each.content for each in planted()} | {"src/id_utils.py": "def new_id(): ...\n"})
+    git(root, "add", "-f", "-A")
+    packed = pack(root, FileWalker(on_secret=on_secret))
+    text = rendered(packed) + packed.manifest.model_dump_json()
+    leaked = [(each.path, value) for each in planted() for value in each.values if value in text]
+    assert len(planted()) == 30
+    assert leaked == []
+    assert "def new_id(): ..." in text
+
+
+def test_every_planted_secret_is_accounted_for(repo, git):
+    root = repo({each.path: each.content for each in planted()})
+    git(root, "add", "-f", "-A")
+    manifest = pack(root).manifest
+    told = {skip.path: skip.reason for skip in manifest.skipped}
+    masked = {file.path for file in manifest.files if file.masked}
+    for each in planted():
+        if each.name:
+            assert told[each.path] == "excluded"
+        else:
+            assert told.get(each.path) == "secret" or each.path in masked
+
+
+def test_secrets_of_the_usual_kinds_are_not_packed(write, reasons):  # PK09
+    pem = "-----BEGIN PRIVATE KEY-----\nRkFLRUtFWU5PVFJFQUxGQUtFS0VZ\n-----END PRIVATE KEY-----\n"
+    root = write(
+        {
+            ".env": "API_TOKEN=abcd1234efgh\n",
+            "id_rsa": pem,
+            "sa.json": json.dumps({"private_key": pem}),
+            "c.py": 'k = "AKIA' + "FAKEFAKEFAKE1234" + '"\nt="ghp_' + "f" * 36 + '"\ndb="postgres://user:hunter2@localhost/x"\n',
+            ".npmrc": "//r.invalid/:_authToken=npm_" + "f" * 36 + "\n",
+            "db.py": 'db="postgres://user:hunter2@localhost/x"\n',
+        }
+    )  # fmt: skip
+    packed = pack(root)
+    assert reasons(packed) == {
+        ".env": "excluded", ".npmrc": "secret", "c.py": "secret", "id_rsa": "excluded", "sa.json": "secret",
+    }  # fmt: skip
+    assert packed.texts == ('db="postgres://user:[removed: password in an address]@localhost/x"\n',)
+    assert packed.manifest.files[0].masked[0].line == 1
+    account = packed.manifest.model_dump_json() + rendered(packed)
+    assert not [word for word in ("RkFL", "AKIAFAKE", "ghp_", "hunter2", "abcd1234", "npm_f") if word in account]
+    finding = {skip.path: skip.findings for skip in packed.manifest.skipped}["c.py"]
+    assert [(each.line, each.rule) for each in finding] == [(1, "AWS access key id"), (2, "GitHub token")]
+
+
+def test_masked_keys_are_removed_whole_and_lines_keep_their_numbers(write):  # PK09
+    body = "\n".join(drawn(f"line{number}", 64) for number in range(4))
+    pem = f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----\n"
+    root = write({"a.md": f"before\n{pem}after\n"})
+    packed = pack(root, FileWalker(on_secret="mask"))
+    assert packed.texts == ("before\n[removed: private key]\n\n\n\n\n\nafter\n",)
+    assert packed.manifest.files[0].lines == 8
+
+
+@pytest.mark.parametrize("end", ["", "-----END RSA PRIVATE KEY-----"])
+def test_a_key_that_the_cap_cuts_is_not_sent_in_half(write, end):
+    token = "ghp_" + drawn("cut", 36)
+    root = write({"a.txt": "x" * 89 + " " + token + end})
+    for cap in range(92, 130):
+        for walker in (FileWalker(max_file_bytes=cap), FileWalker(max_file_bytes=cap, on_secret="mask")):
+            assert "ghp_" not in rendered(pack(root, walker))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'key = "AKIAIOSFODNN7EXAMPLE"',
+        "secret = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY'",
+        'token = "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"',
+        "export OPENAI_API_KEY=sk-xxxxxxxxxxxxxxxxxxxxxxxx",
+        "if line.startswith('-----BEGIN PRIVATE KEY-----'): ...",
+        "BEGIN = '-----BEGIN OPENSSH PRIVATE KEY-----'\nEND = '-----END OPENSSH PRIVATE KEY-----'\n",
+        "postgres://user:${PASSWORD}@host/db and postgres://user:<password>@host",
+        "url = f'mysql://{user}:{password}@{host}/x'",
+        "postgresql://user:password@localhost/db",
+        ".sk-folding-cube-animation-container { }",
+        "token: antlr4.BufferedTokenStream.BufferedTokenStream2",
+        "private_key: PKCS7PrivateKeyTypes,",
+        "api_key = os.environ['OPENAI_API_KEY']",
+        "password = get_password_from_keyring(user)",
+        "token_type = 'urn:ietf:params:oauth:token-type:jwt'",
+        "secret_name = 'my-service-database-credentials'",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "commit 8200dbea6a9f86d081884c7d659a2feaa0c55ad0",
+        "https://example.com:8080/a@b",
+        "git@github.com:owner/repository.git",
+        "0.0.0.0:AAAA",
+    ],
+)
+def test_ordinary_text_is_no_secret(text):
+    assert leaks_in(text, "a.yml") == ()
+
+
+def test_the_example_of_a_web_token_site_is_no_secret():
+    head = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9."
+    body = "eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ."
+    assert leaks_in(f"{head}{body}{drawn('any', 43)}") == ()
+
+
+def test_overlapping_findings_are_masked_once():
+    token = "ghp_" + drawn("both", 36)
+    text = f"a\ntoken = '{token}'\nb"
+    leaks = leaks_in(text)
+    assert len(leaks) >= 1
+    assert without(text, leaks) == "a\ntoken = '[removed: GitHub token]'\nb"
+    assert {finding.line for finding in findings(text, leaks)} == {2}
+
+
+def test_a_letter_that_grows_in_lower_case_does_not_shift_a_mask():
+    text = f"İİİİ\napi_key = '{drawn('shift', 32)}'\n"
+    assert without(text, leaks_in(text)) == "İİİİ\napi_key = '[removed: api_key value]'\n"
+
+
+def test_a_key_of_a_named_service_is_found_by_the_library():
+    text = f"twilio_sid = 'AC{drawn('tw', 32, '0123456789abcdef')}'\n"
+    assert "AC" not in without(text, leaks_in(text))
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "-----BEGIN PRIVATE KEY-----" + "a: " * 80_000,
+        "-----BEGIN PRIVATE KEY-----\n" + "a: b\n" * 50_000,
+        "-----BEGIN PRIVATE KEY-----" * 9_000,
+        '"' + " " * 250_000 + "ghp_",
+        ("ghp_" + "'" + " " * 200) * 1_200,
+        "://:" * 60_000,
+        "sk-" * 80_000,
+        "password" * 30_000,
+        "a" * 250_000 + "password",
+        "token = " + "a1B" * 80_000,
+        "authorization: bearer " * 11_000,
+        "eyJ" * 80_000,
+        "softlayer cloudant ibm twilio akc " * 7_000,
+    ],
+)
+def test_no_text_makes_the_scan_slow(hostile):
+    begun = time.process_time()
+    leaks_in(hostile, "a.yml")
+    assert time.process_time() - begun < 2.5
