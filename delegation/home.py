@@ -39,6 +39,11 @@ class Home:
         return self.root / "reading"
 
     @property
+    def harnesses(self) -> Path:
+        """State of the command-line agents: one folder for each, where no setting moves it."""
+        return self.root / "harnesses"
+
+    @property
     def no_repository(self) -> Path:
         """An empty folder: where a question that is about no repository is answered."""
         return self.root / "no-repository"

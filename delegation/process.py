@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +105,8 @@ def run(
     cancelled: threading.Event | None = None,
     file_bytes: int = FILE_BYTES,
     most_processes: int = MOST_PROCESSES,
+    on_stdout: Callable[[bytes], None] | None = None,
+    on_stderr: Callable[[bytes], None] | None = None,
 ) -> Finished:
     """Run a command to its end, its timeout, or `cancelled`; nothing it started is alive when this returns or raises.
 
@@ -113,6 +115,7 @@ def run(
     holds the pipe does not delay the return. A nearly full disk ends it (`disk_full`); no file it writes grows beyond
     `file_bytes` (the kernel ends the writer with SIGXFSZ). More than `most_processes` at once end it without a grace:
     they are counted ten times a second, because the kernel's own bound (RLIMIT_NPROC) does not bind root.
+    `on_stdout` and `on_stderr` get the raw bytes as they come, each in a thread of its own; they must not raise.
 
     Raises WorkFailed("process") when the program cannot be started at all, WorkFailed("confinement") when the walls
     cannot be put up, UsageError for a timeout that is none.
@@ -125,7 +128,7 @@ def run(
     with ExitStack() as resources:
         report = resources.enter_context(Report())
         source = resources.enter_context(_standard_input(stdin))
-        output = resources.enter_context(Pipes(stdout_limit, stderr_limit, log))
+        output = resources.enter_context(Pipes(stdout_limit, stderr_limit, log, (on_stdout, on_stderr)))
         plan = launch(
             argv, confiner, walls, cwd=cwd, report=report, file_bytes=file_bytes, grace_seconds=_GRACE_SECONDS
         )

@@ -108,8 +108,8 @@ class Attempt(Value):
 
 
 class Timings(Value):
-    """Seconds. `queued_seconds` is from creation to the agent's beginning, and from every interruption of its work until
-    it was taken up again; `agent_seconds` is the sum of its parts."""
+    """Seconds. `queued_seconds` is from creation to the agent's beginning, and from each interruption until it was
+    taken up again; `agent_seconds` is the sum of its parts."""
 
     queued_seconds: float | None = None
     agent_seconds: float | None = None

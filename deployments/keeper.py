@@ -15,6 +15,8 @@ from typing import NoReturn
 
 from delegation.errors import DelegateError, StackError
 from delegation.files import publish
+from delegation.ids import is_id
+from delegation.records import RecordStore
 from delegation.shared_state import SharedState, budgets, tickets
 from deployments.configuration import configuration
 from deployments.control import ALREADY_KEPT
@@ -71,8 +73,25 @@ class Keeper:
             self._sweeper.sweep(self._stack.children["worker"].pid)
             for name in self._slots.correct() if self._slots else ():
                 _say(f"limit {name}: active slots set to its living leases")
+            self._settle_ended()
         except StackError as error:
             _say(f"sweep: {error}")
+
+    def _settle_ended(self) -> None:
+        """Places in line and money set aside of delegations that are over, whose process did not come to give back."""
+        records, now = RecordStore(self._places.home), datetime.now(UTC)
+
+        def is_over(delegation_id: str) -> bool:
+            if not is_id(delegation_id) or not (records.folder(delegation_id) / "receipt.json").exists():
+                return False
+            progress = records.status(delegation_id)  # one that is tried again has a receipt from before
+            return progress is None or progress.step == "done"
+
+        with SharedState(self._stack.database.url) as state:
+            tickets.sweep(state, alive=lambda holder: not is_over(holder), now=now)
+            for reservation in budgets.unsettled(state):
+                if is_over(reservation.delegation_id):
+                    budgets.settle(state, reservation.delegation_id, now=now)
 
     def _free(self, run: FlowRun) -> None:
         """What a dead process held is free at once, and not when its leases end."""

@@ -109,7 +109,13 @@ class Seat:
         while not self._ended.wait(RENEW_SECONDS):
             if not self._lost.is_set() and not self._leases.renew(self._lease):
                 self._lost.set()
-            self._tell(lambda now: tickets.renew(self._state, self._holder, now=now))
+            self._tell(self._renew_ticket)
+
+    def _renew_ticket(self, now: datetime) -> None:
+        endpoint = self.endpoint
+        tickets.renew(self._state, self._holder, bucket=endpoint.bucket, now=now)
+        if self._probing:
+            cooldowns.keep_probing(self._state, endpoint.quota_pool, holder=self._holder, now=now)
 
     def _tell(self, what: Callable[[datetime], object]) -> None:
         """Shared tables that cannot be reached for a moment must not stop the work."""

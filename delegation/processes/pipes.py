@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,12 +16,20 @@ from delegation.processes.output import Captured, Limit, Log, Tap
 LOG_BYTES = 32 * 1024 * 1024
 _PIPE_SECONDS = 0.3
 _PIPE_FLOOD_SECONDS = 2.0
+Listener = Callable[[bytes], None] | None
 
 
 class Pipes:
     """Drains the pipes in threads, into bounded memory and the log."""
 
-    def __init__(self, stdout_limit: Limit, stderr_limit: Limit, log: Path | None) -> None:
+    def __init__(
+        self,
+        stdout_limit: Limit,
+        stderr_limit: Limit,
+        log: Path | None,
+        listeners: tuple[Listener, Listener] = (None, None),
+    ) -> None:
+        self._listeners = listeners
         self._taps = (Tap(stdout_limit), Tap(stderr_limit))
         self._log = None if log is None else Log(log, limit_bytes=LOG_BYTES)
         self._stop = threading.Event()
@@ -36,9 +45,9 @@ class Pipes:
             self._log.close()
 
     def read(self, process: subprocess.Popen[bytes]) -> None:
-        for pipe, tap in zip((process.stdout, process.stderr), self._taps, strict=True):
+        for pipe, tap, listener in zip((process.stdout, process.stderr), self._taps, self._listeners, strict=True):
             if pipe is not None:
-                thread = threading.Thread(target=self._drain, args=(pipe, tap), daemon=True)
+                thread = threading.Thread(target=self._drain, args=(pipe, tap, listener), daemon=True)
                 thread.start()
                 self._threads.append(thread)
 
@@ -55,10 +64,12 @@ class Pipes:
         for thread in self._threads:
             thread.join(_PIPE_FLOOD_SECONDS + _PIPE_SECONDS)
 
-    def _drain(self, pipe: BinaryIO, tap: Tap) -> None:
+    def _drain(self, pipe: BinaryIO, tap: Tap, listener: Listener) -> None:
         with pipe:
             while (data := self._next(pipe)) is not None:
                 tap.feed(data)
+                if listener is not None:
+                    listener(data)
                 if self._log is not None:
                     self._log.write(data)
 

@@ -70,7 +70,7 @@ def _engine(database_url: str) -> Engine:
     url = make_url(database_url)
     backend = url.get_backend_name()
     if backend == "postgresql":
-        return create_engine(url.set(drivername="postgresql+psycopg"), pool_size=2, max_overflow=2, pool_pre_ping=True)
+        return create_engine(url.set(drivername="postgresql+psycopg"), pool_size=1, max_overflow=1, pool_pre_ping=True)
     if backend == "sqlite":
         engine = create_engine(url.set(drivername="sqlite+pysqlite"), connect_args={"timeout": _BUSY_SECONDS})
         _begin_immediate(engine)

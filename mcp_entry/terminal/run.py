@@ -130,7 +130,7 @@ def _report(verbs: Service, started: Started, *, wait: bool, as_json: bool) -> i
 def _what_it_is(started: Started) -> str:
     if started.judged_again:
         return "is judged again: its verify step runs, no model is asked"
-    return "submitted" if started.is_new else "is the delegation that has this key already"
+    return "submitted" if started.is_new else "is the delegation of this key"
 
 
 def _followed(

@@ -11,7 +11,7 @@ from tests.flows.conftest import Terminal, committed, local_model
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
 
-FILES = 30_000
+FILES = 12_000
 MAKE = f"import os; [open(f'd{{n % 100}}/f{{n}}', 'w').write(str(n)) for n in range({FILES})]"
 
 

@@ -11,7 +11,7 @@ from delegation.reading.packing.vendor_leaks import vendor_leaks
 _EXAMPLES = re.compile(
     r"EXAMPLE|x{8}|X{8}|\*{4}|\.{3}|0{12}|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwi"  # jwt.io's own
 )
-_JOINT = re.compile(r"""(?<=[\w-])(?:["'`]\s*+(?:[+.&\\]\s*+)?["'`]|\\\r?\n[ \t]*+)(?=[\w-])""")
+_JOINT = re.compile(r"""["'`](?<=[\w-].)\s*+(?:[+.&\\]\s*+)?["'`](?=[\w-])|\\(?<=[\w-].)\r?\n[ \t]*+(?=[\w-])""")
 _RUN = re.compile(r"[A-Za-z0-9_.:/+=%@-]{20,}+")  # every token is such a run, and few other words are
 
 
@@ -63,6 +63,8 @@ def _concerns(rule: Rule, runs: str, text: str, lowered: str, file_name: str) ->
     if rule.only_in and not file_name.lower().endswith(rule.only_in):
         return False
     searched = runs if rule.is_token else lowered if rule.any_case else text
+    if not searched:
+        return False
     for sign in rule.signs:  # noqa: SIM110 - a plain loop, a hundred times for each file
         if sign in searched:
             return True

@@ -32,7 +32,7 @@ def places(front: Front, tmp_path: Path) -> dict[str, str]:
         ({"workdir": "TMP/link-to-system"}, "workdir_forbidden"),
         ({"workdir": "../../../../../../../../../../etc"}, "workdir_forbidden"),
         ({"workdir": "../nothing/x"}, "does not exist"),
-        ({"workdir": "TMP/file"}, "no folder is"),
+        ({"workdir": "TMP/file"}, "is a file, not a folder"),
         ({"workdir": "REPO\0/etc"}, "repo"),
         ({"model": "nosuch"}, "unknown model 'nosuch'"),
         ({"model": ""}, "model"),

@@ -25,7 +25,7 @@ def test_list_and_show_read_the_disk_and_start_nothing(front: Front, call: Call)
         (running, 1, "agent", "Go on"),
     ]
     assert f"{ended}  2  refuted" in table.stdout
-    assert "agent  agent 2/25: run_bash" in shown.stdout
+    assert shown.stdout.startswith("agent 2/25: run_bash\n")
     assert (listed.code, table.code, shown.code) == (0, 0, 0)
     assert not (front.home / "stack").exists()
 
@@ -87,7 +87,7 @@ def test_a_transcript_is_read_entry_by_entry(front: Front, call: Call):
     lines = call("transcript", delegation_id, "--json", "--offset", "1", "--limit", "1").stdout
 
     assert "agent coder on m\n\nFix it" in shown.stdout
-    assert "error: boom [2J" in shown.stdout
+    assert "Error: boom [2J" in shown.stdout
     assert [json.loads(line)["seq"] for line in lines.splitlines()] == [2]
 
 

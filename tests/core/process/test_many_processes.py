@@ -65,7 +65,7 @@ def test_a_command_told_to_end_gets_no_grace_to_multiply(any_place, until):
     watcher = threading.Thread(target=lambda: until(ready.exists, 10) and cancelled.set())
     watcher.start()
     (any_place.tree / "more").write_text(f"trap '' TERM; {PACED}")
-    command = "trap 'bash more' TERM; touch ready; sleep 100 & wait"
+    command = "trap '. ./more' TERM; touch ready; sleep 100 & wait"
     done = any_place.run(command, cancelled=cancelled, most_processes=50)
     watcher.join()
     assert done.cancelled

@@ -1,0 +1,177 @@
+"""The Codex CLI under the user's ChatGPT plan: one login, and for each run a database folder of its own."""
+
+import functools
+import json
+import subprocess
+from pathlib import Path
+
+from delegation.confinement import Confiner, Walls, find_confiner
+from delegation.errors import EndpointError, WorkFailed
+from delegation.harnesses.codex_events import CodexReader
+from delegation.harnesses.codex_login import codex_home, login_state
+from delegation.harnesses.codex_models import DANGER
+from delegation.harnesses.harness import Command, Ended, Job, Probe, Said
+from delegation.harnesses.order import HarnessName
+from delegation.harnesses.surroundings import environment_of, home_of, needed_program, program_path, walls_of
+from delegation.harnesses.versions import at_least, version_of
+from delegation.harnesses.words import spoken_failure
+from delegation.process import shell
+from delegation.settings import Settings
+
+_NEEDED = {"gpt-6.1": (0, 164)}
+_LOG_IN = "Run `codex login` in a terminal; waiting work goes on when auth.json has changed"
+_NESTING_SECONDS = 10
+
+
+class Codex:
+    """See `Harness`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @property
+    def name(self) -> HarnessName:
+        return "codex"
+
+    def probe(self) -> Probe:
+        program = program_path(self._settings.codex_bin, self._settings)
+        if program is None:
+            return Probe(
+                None,
+                problem=f"{self._settings.codex_bin!r} is not on PATH: install it (npm install -g @openai/codex), "
+                "or name it in DELEGATE_CODEX_BIN",
+            )
+        program = native(program)
+        version = version_of(program, self._settings)
+        login = login_state(self._settings)
+        problem = too_old(version, self._settings.codex_model)
+        if problem is None and login == "missing":
+            problem = "Codex is not logged in: run `codex login`"
+        return Probe(program, version, login, problem)
+
+    def command(self, job: Job) -> Command:
+        """Raises WorkFailed: no program, one that is too old for the model, or no sandbox where one is required."""
+        program = native(needed_program(self._settings.codex_bin, self._settings, job, "DELEGATE_CODEX_BIN"))
+        if (problem := too_old(version_of(program, self._settings), job.order.model or "")) is not None:
+            raise WorkFailed("config", problem)
+        home = codex_home(self._settings)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (home_of(job) / "sqlite").mkdir(mode=0o700, exist_ok=True)
+        env = environment_of(job, self._settings, extra={"CODEX_HOME": str(home)})
+        walls = walls_of(job, self._settings, env, readable=_installation(program), writable=(home,))
+        confiner = _confiner(job, program, walls)
+        return Command(
+            argv=(str(program), *_arguments(job)),
+            env=env,
+            stdin=job.task,
+            confiner=confiner,
+            walls=walls,
+            confined_by=_confined_by(job, confiner),
+        )
+
+    def reader(self, job: Job) -> CodexReader:
+        return CodexReader(job.thread_usage if job.order.resume else type(job.thread_usage)())
+
+    def failure(self, ended: Ended, said: Said) -> EndpointError | None:
+        """Exit code 0 counts only with a finished turn; words decide the kind."""
+        if said.problem is None and ended.exit_code == 0 and said.complete:
+            return None
+        if said.problem is not None:
+            otherwise = "bad_request" if said.turns else "process"
+            error = spoken_failure("codex", said.problem, otherwise=otherwise)
+            return spoken_failure("codex", said.problem, otherwise="auth", advice=_LOG_IN) if error.kind == "auth" else error
+        if ended.signal_name is not None:
+            return EndpointError("process", f"codex was ended by {ended.signal_name}")
+        if ended.exit_code == 0 and not said.turns:
+            return EndpointError("empty_answer", "codex ended with exit code 0 and reported nothing")
+        return EndpointError("process", f"codex ended with exit code {ended.exit_code} before its turn was finished")
+
+
+def native(program: Path) -> Path:
+    """The program itself behind npm's launcher: a signal then reaches it, and no node has to be shown to it."""
+    real = program.resolve()
+    if real.suffix != ".js":
+        return real
+    for folder in (real.parents[1] / "node_modules" / "@openai", real.parents[2]):
+        found = sorted(folder.glob("codex-*/vendor/*/bin/codex"))
+        if found:
+            return found[0]
+    return program
+
+
+def too_old(version: str | None, model: str) -> str | None:
+    """What to say when this version cannot run the model; None when it can, or nobody knows."""
+    needed = next((least for prefix, least in _NEEDED.items() if model.startswith(prefix)), None)
+    if needed is None or version is None or at_least(version, needed):
+        return None
+    return (
+        f"codex-cli {version} is too old for {model}: it needs {'.'.join(map(str, needed))} or newer. "
+        "Upgrade it yourself (npm install -g @openai/codex@latest, or brew upgrade codex); nothing is upgraded for you"
+    )
+
+
+def _arguments(job: Job) -> list[str]:
+    order = job.order
+    settings = {
+        "model_reasoning_effort": order.effort or "low",
+        "forced_login_method": "chatgpt",
+        "sqlite_home": str(home_of(job) / "sqlite"),
+        "check_for_update_on_startup": False,
+        "approval_policy": "never",
+        "sandbox_mode": order.sandbox or "workspace-write",
+    }
+    if order.sandbox != DANGER and job.writable:
+        settings["sandbox_workspace_write.writable_roots"] = [str(path) for path in job.writable]
+    words = ["exec"]
+    if order.resume:
+        words += ["resume", order.resume]
+    words += ["--json", "--skip-git-repo-check"]
+    if order.model:
+        words += ["--model", order.model]
+    for name, value in settings.items():
+        words += ["-c", f"{name}={json.dumps(value)}"]  # a JSON string, list or boolean is a TOML one
+    return [*words, "-"]
+
+
+def _installation(program: Path) -> tuple[Path, ...]:
+    """The program with the helpers beside it; alone where it is not in a folder of its own."""
+    package = program.parents[1]
+    return (package,) if (package / "codex-resources").is_dir() else (program,)
+
+
+def _confiner(job: Job, program: Path, walls: Walls) -> Confiner | None:
+    """Ours around its own where a sandbox can be put into a sandbox; its own alone where not.
+
+    Without that look every command of the run would fail inside, while the run itself ends well.
+    """
+    if job.order.sandbox == DANGER:
+        return find_confiner(job.confinement)
+    confiner = find_confiner("off" if job.confinement == "off" else "auto")
+    return confiner if confiner is not None and _nests(confiner, program, walls, job.workdir) else None
+
+
+def _nests(confiner: Confiner, program: Path, walls: Walls, cwd: Path) -> bool:
+    if not confiner.contains_processes:
+        return False  # macOS refuses a sandbox within a sandbox
+    bundled = program.parents[1] / "codex-resources" / "bwrap"
+    inner = str(bundled) if bundled.is_file() else "bwrap"
+    argv = confiner.wrap(shell(_second_sandbox(inner)), walls=walls, cwd=cwd)
+    return _ends_well(tuple(argv), confiner.name)
+
+
+def _second_sandbox(bwrap: str) -> str:
+    return f"{json.dumps(bwrap)} --unshare-user --unshare-pid --unshare-net --ro-bind / / --dev /dev --proc /proc true"
+
+
+@functools.lru_cache(maxsize=32)
+def _ends_well(argv: tuple[str, ...], _confiner: str) -> bool:
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_NESTING_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _confined_by(job: Job, confiner: Confiner | None) -> str | None:
+    own = None if job.order.sandbox == DANGER else f"codex {job.order.sandbox or 'workspace-write'}"
+    return " + ".join(name for name in (confiner.name if confiner else None, own) if name) or None

@@ -1,0 +1,125 @@
+"""How much of the week's plan is used, from what Codex itself wrote down in its session files."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from delegation.chat.durations import plain_number
+from delegation.chat.retry_after import body_moment
+from delegation.errors import UsageError
+from delegation.harnesses.codex_login import codex_home
+from delegation.settings import Settings
+
+_WEEK_MINUTES = 7 * 24 * 60
+_FEWEST_MINUTES = _WEEK_MINUTES // 2  # what a plan calls a week is nearly one
+_MOST_FILES = 40
+_TAIL_BYTES = 512 * 1024
+
+
+@dataclass(frozen=True)
+class WeeklyQuota:
+    """`used_percent` as of a moment. `resets_at` is None where Codex did not say."""
+
+    used_percent: float
+    as_of: datetime
+    resets_at: datetime | None
+
+
+def weekly_quota(home: Path, now: datetime | None = None) -> WeeklyQuota | None:
+    """The newest weekly figure in the newest session files; None where there is none, or its week is over."""
+    moment = now or datetime.now(UTC)
+    for path in _newest_sessions(home / "sessions"):
+        found = next(_figures(path), None)
+        if found is not None:
+            return None if found.resets_at is not None and found.resets_at <= moment else found
+    return None
+
+
+def quota_warning(settings: Settings, *, allow_over_quota: bool = False, now: datetime | None = None) -> str | None:
+    """A warning above DELEGATE_CODEX_QUOTA_WARN.
+
+    Raises UsageError above DELEGATE_CODEX_QUOTA_REFUSE_PCT, where it is set and the caller did not say
+    `allow_over_quota`.
+    """
+    quota = weekly_quota(codex_home(settings), now)
+    if quota is None:
+        return None
+    until = f", until {quota.resets_at:%Y-%m-%d %H:%M} UTC" if quota.resets_at else ""
+    said = f"{quota.used_percent:g} % of the week's Codex plan is used{until}"
+    refuse = settings.codex_quota_refuse
+    if refuse is not None and quota.used_percent > refuse and not allow_over_quota:
+        raise UsageError(
+            f"{said}, more than DELEGATE_CODEX_QUOTA_REFUSE_PCT={refuse:g}: wait, or say allow_over_quota=true"
+        )
+    return said if quota.used_percent > settings.codex_quota_warn else None
+
+
+def _newest_sessions(folder: Path) -> list[Path]:
+    """The newest rollouts by their last change, found by their dated folders, so that years of them cost nothing."""
+    found: list[tuple[float, Path]] = []
+    for day in _dated(folder, 3):
+        for entry in os.scandir(day):
+            if entry.name.startswith("rollout-") and entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False):
+                found.append((entry.stat(follow_symlinks=False).st_mtime, Path(entry.path)))
+        if len(found) >= _MOST_FILES:
+            break
+    return [path for _, path in sorted(found, reverse=True)[:_MOST_FILES]]
+
+
+def _dated(folder: Path, levels: int) -> Iterator[Path]:
+    """Folders so many levels down, newest name first; what cannot be listed is not there."""
+    if levels == 0:
+        yield folder
+        return
+    try:
+        names = sorted((entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)), reverse=True)
+    except OSError:
+        return
+    for name in names:
+        yield from _dated(folder / name, levels - 1)
+
+
+def _figures(path: Path) -> Iterator[WeeklyQuota]:
+    """Figures of one file, newest first; a line that cannot be read is none."""
+    for line in reversed(_last_lines(path)):
+        if b'"rate_limits"' not in line:
+            continue
+        try:
+            event = json.loads(line)
+            as_of = datetime.fromisoformat(event["timestamp"])
+            limits = _limits(event)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if as_of.tzinfo is not None and (found := _weekly(limits, as_of)) is not None:
+            yield found
+
+
+def _last_lines(path: Path) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL_BYTES))
+            return file.read(_TAIL_BYTES).splitlines()
+    except OSError:
+        return []
+
+
+def _limits(event: dict[str, Any]) -> dict[str, Any]:
+    payload = event["payload"]
+    found = payload.get("rate_limits") or (payload.get("info") or {}).get("rate_limits")
+    return found if isinstance(found, dict) else {}
+
+
+def _weekly(limits: dict[str, Any], as_of: datetime) -> WeeklyQuota | None:
+    for window in (limits.get("secondary"), limits.get("primary")):
+        if not isinstance(window, dict):
+            continue
+        minutes, used = plain_number(window.get("window_minutes")), plain_number(window.get("used_percent"))
+        if used is not None and minutes is not None and minutes >= _FEWEST_MINUTES:
+            at = window.get("resets_at", window.get("resets_in_seconds"))
+            return WeeklyQuota(used, as_of, body_moment(at, as_of))
+    return None

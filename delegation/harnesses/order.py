@@ -1,0 +1,31 @@
+"""What a caller asks of a command-line agent, checked and resolved, as it travels in a delegation request."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from delegation.harnesses.template import Template
+from delegation.values import Value
+
+HarnessName = Literal["codex", "gemini", "dsh", "claude", "command"]
+Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
+LONGEST_SECONDS = 7_200
+DEFAULT_SECONDS = 1_800
+DSH_SECONDS = 2_400
+IDLE_SECONDS = 900
+
+
+class Order(Value):
+    """One order. Made by `admission.checked_order`; every alias is resolved and every gate passed."""
+
+    harness: HarnessName
+    model: str | None = None
+    effort: str | None = None
+    sandbox: Sandbox | None = None
+    timeout_seconds: int = Field(default=DEFAULT_SECONDS, ge=1, le=LONGEST_SECONDS)
+    idle_seconds: int | None = Field(
+        default=IDLE_SECONDS, ge=1, description="Silence without a tool at work that ends it; none: only the time limit."
+    )
+    resume: str | None = Field(default=None, description="Thread or conversation to go on with.")
+    template: Template | None = Field(default=None, description="Only for the harness `command`.")
+    warnings: tuple[str, ...] = ()

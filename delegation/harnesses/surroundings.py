@@ -1,0 +1,111 @@
+"""Where a command-line agent runs: private folders, an environment by allowlist, walls, and the state that stays."""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from delegation.confinement import Walls, agent_walls
+from delegation.errors import StackError, WorkFailed
+from delegation.harnesses.harness import Job
+from delegation.process import child_environment, make_private_folders
+from delegation.settings import Settings
+
+_NO_LITTER = {"PYTHONDONTWRITEBYTECODE": "1"}  # in a repository that does not ignore it, bytecode would be in the patch
+StatefulHarness = Literal["codex", "gemini", "dsh"]
+
+
+def home_of(job: Job) -> Path:
+    return job.place / "home"
+
+
+def temp_of(job: Job) -> Path:
+    return job.place / "temp"
+
+
+def prepare_place(job: Job, settings: Settings) -> None:
+    """Make the private folders (mode 700) and write the task into its file (mode 600)."""
+    for folder in (job.place, job.out):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    make_private_folders(home_of(job), temp_of(job), user_home=settings.user_home)
+    write_private(job.task_file, job.task)
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file that only we read, from its first byte on; a link that lies there is replaced, not followed."""
+    with suppress(FileNotFoundError):
+        path.unlink()
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def environment_of(
+    job: Job, settings: Settings, *, extra: Mapping[str, str] | None = None, passthrough: Sequence[str] = ()
+) -> dict[str, str]:
+    """The allowlist with private HOME and TMPDIR, what the job and the user pass on, then `extra`."""
+    source = dict(settings.environ)
+    if job.search_path is not None:
+        source["PATH"] = job.search_path
+    return child_environment(
+        home=home_of(job),
+        temp=temp_of(job),
+        extra={**_NO_LITTER, **job.environment, **(extra or {})},
+        passthrough=(*settings.env_passthrough, *passthrough),
+        source=source,
+    )
+
+
+def walls_of(
+    job: Job,
+    settings: Settings,
+    env: Mapping[str, str],
+    *,
+    readable: Sequence[Path] = (),
+    writable: Sequence[Path] = (),
+) -> Walls:
+    """The walls of every agent, with what this program needs of its own."""
+    return agent_walls(
+        tree=job.tree,
+        temp=temp_of(job),
+        home=home_of(job),
+        git=None,
+        network=job.network,
+        our_home=settings.home.root,
+        env=env,
+        readable=(job.task_file, *job.readable, *readable),
+        writable=(job.out, *job.writable, *writable),
+    )
+
+
+def program_path(name: str, settings: Settings, search_path: str | None = None) -> Path | None:
+    """The program as the user's PATH finds it, or at the place that they named; None where it is not."""
+    wanted = str(settings.path(name)) if "/" in name or name.startswith("~") else name
+    found = shutil.which(wanted, path=search_path or settings.environ.get("PATH", os.defpath))
+    return None if found is None else Path(found)
+
+
+def needed_program(name: str, settings: Settings, job: Job, variable: str) -> Path:
+    """The same, or WorkFailed('process') that says which variable names it."""
+    found = program_path(name, settings, job.search_path)
+    if found is None:
+        raise WorkFailed("process", f"{name!r} is not on PATH: install it, or name it in {variable}")
+    return found
+
+
+def state_folder(settings: Settings, harness: StatefulHarness) -> Path:
+    """Where a harness keeps what outlives a run (mode 700). Raises StackError where it is a link or cannot be written."""
+    moved = {
+        "codex": settings.codex_state_dir,
+        "gemini": settings.gemini_state_dir,
+        "dsh": settings.dsh_state_dir,
+    }[harness]
+    folder = moved or settings.home.harnesses / harness
+    if folder.is_symlink():
+        raise StackError(f"the state directory {str(folder)!r} is a link: name the folder itself")
+    settings.home.make(settings.home.harnesses)
+    settings.home.make(folder)
+    folder.chmod(0o700)
+    return folder
