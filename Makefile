@@ -32,7 +32,7 @@ check: setup  ## Format, lint and types
 
 test: setup programs  ## Core, flows on the real stack, the real Claude Code, a real model server
 	$(VENV)/bin/python -m pytest -m "not real and not live and not stack" -n 2 --dist loadfile
-	$(VENV)/bin/python -m pytest -m "stack and not real and not live"
+	$(VENV)/bin/python -m pytest -m "stack and not real and not live" -n 2 --dist loadgroup
 
 test-core: setup  ## Only what needs no stack and no other program
 	$(VENV)/bin/python -m pytest -m "not real and not live and not stack" -n 2 --dist loadfile

@@ -7,6 +7,7 @@ answer is checked to list it. A lease ends by itself when its process dies.
 
 import logging
 from http import HTTPStatus
+from typing import Literal
 from uuid import UUID
 
 import httpx
@@ -18,6 +19,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from delegation.errors import WorkFailed
 
 LEASE_SECONDS = 60.0  # the least the server grants
+Renewal = Literal["renewed", "lost", "unreachable"]
 _logger = logging.getLogger(__name__)
 
 
@@ -39,7 +41,8 @@ class Leases:
     def acquire(self, bucket: str) -> UUID | None:
         """The lease's id, or None where every slot is taken.
 
-        Raises WorkFailed("storage") when the limit does not exist or the server refuses: without it nothing may run.
+        Raises WorkFailed("storage") when the limit does not exist or the server refuses: without it nothing may run. A
+        server that is not able to answer raises PrefectHTTPStatusError or httpx.HTTPError: it may be asked again.
         """
         name = _limit_name(bucket)
         try:
@@ -50,21 +53,23 @@ class Leases:
             if error.response.status_code == HTTPStatus.LOCKED:
                 return None
             status = error.response.status_code
+            if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
             raise WorkFailed("storage", f"no slot of {name!r}: the server answered {status}") from error
         granted = ConcurrencyLimitWithLeaseResponse.model_validate(response.json())
         if name not in {each.name for each in granted.limits}:
             raise _missing(bucket)
         return granted.lease_id
 
-    def renew(self, lease: UUID) -> bool:
-        """False when the lease is lost. A server that cannot be reached loses nothing yet: the work goes on."""
+    def renew(self, lease: UUID) -> Renewal:
+        """A server that cannot be reached loses nothing yet: the work goes on."""
         try:
             self._client.renew_concurrency_lease(lease, LEASE_SECONDS)
         except PrefectHTTPStatusError as error:
-            return error.response.status_code != HTTPStatus.GONE
+            return "lost" if error.response.status_code == HTTPStatus.GONE else "unreachable"
         except httpx.HTTPError:
-            pass
-        return True
+            return "unreachable"
+        return "renewed"
 
     def release(self, bucket: str, lease: UUID) -> None:
         """Give the slot back. A server that cannot be reached lets the lease run out by itself."""

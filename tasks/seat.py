@@ -1,121 +1,104 @@
-"""A seat: the slot of a model's pool while it is held, kept alive in a thread of its own, and what is heard of it."""
+"""A seat: a model and the slot of its pool while it is held, and everything that is heard of the model meanwhile."""
 
 import contextlib
 import logging
-import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
-from uuid import UUID
 
 from delegation.errors import EndpointError, StackError
 from delegation.receipt import Cost
 from delegation.request import Endpoint
 from delegation.shared_state import SharedState, caps, cooldowns, tickets
+from delegation.shared_state.cooldowns import Cooldown, Probing
 from delegation.slots.remedy import mark_of
+from delegation.steps.gated import Withheld
 from delegation.steps.purse import Purse
-from tasks.leases import Leases
+from tasks.held import HeldSlot
 
-RENEW_SECONDS = 20.0
-_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.25, 2.0
+_PROBE_PATIENCE_SECONDS, _PAUSE_SECONDS = 3.0, 0.25
 _logger = logging.getLogger(__name__)
 
 
 class Seat:
-    """A held slot, as a context manager. It is the model's gatekeeper: a lost lease is taken again before the next
-    request, and every answer and refusal is told to all others at once."""
+    """A held slot, as a context manager. It is the model's gatekeeper: a model that refused anybody is asked by nobody
+    until its time, a lost slot is taken again first, and every answer and refusal is told to all others at once."""
 
-    def __init__(
-        self,
-        leases: Leases,
-        state: SharedState,
-        purse: Purse,
-        endpoint: Endpoint,
-        holder: str,
-        lease: UUID,
-        *,
-        ceiling: int,
-    ) -> None:
+    def __init__(self, slot: HeldSlot, state: SharedState, purse: Purse, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.throttles = 0
-        self._leases, self._state, self._purse = leases, state, purse
-        self._holder, self._lease, self._ceiling = holder, lease, ceiling
-        self._lost, self._ended = threading.Event(), threading.Event()
+        self._slot, self._state, self._purse = slot, state, purse
         self._probing = True
-        self._renewer = threading.Thread(target=self._keep_renewing, name="slot-lease", daemon=True)
 
     def __enter__(self) -> Self:
-        self._renewer.start()
+        self._slot.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ended.set()
-        self._renewer.join(timeout=RENEW_SECONDS)
-        self._leases.release(self.endpoint.bucket, self._lease)
-        self._tell(lambda now: tickets.leave(self._state, self._holder, bucket=self.endpoint.bucket, now=now))
-        pool = self.endpoint.quota_pool
-        self._tell(lambda now: cooldowns.release_probe(self._state, pool, holder=self._holder, now=now))
+        holder, pool = self._slot.holder, self.endpoint.quota_pool
+        self._slot.end()
+        self._tell(lambda now: tickets.leave(self._state, holder, bucket=self.endpoint.bucket, now=now))
+        self._tell(lambda now: cooldowns.release_probe(self._state, pool, holder=holder, now=now))
 
     def reserve(self) -> None:
         """Set aside what the work on this model may cost. Raises WorkFailed('budget')."""
         self._purse.reserve(self.endpoint)
 
     def before_request(self) -> None:
-        """Take the slot again if its lease was lost; waits for it like the first time. Raises WorkFailed('budget')."""
+        """Returns when the model may be asked. Raises WorkFailed('budget') where no money is left, and Withheld where
+        the gate has to decide anew: the slot is lost and taken, or somebody was refused since this seat was taken."""
         self._purse.check()
-        pause = _FIRST_WAIT_SECONDS
-        while self._lost.is_set():
-            lease = self._leases.acquire(self.endpoint.bucket)
-            if lease is not None:
-                self._lease = lease
-                self._lost.clear()
-            else:
-                time.sleep(pause)
-                pause = min(pause * 2, _LONGEST_WAIT_SECONDS)
+        if not self._slot.is_held():
+            raise Withheld("throttled", f"the slot of {self.endpoint.bucket!r} was lost and is taken")
+        deadline = time.monotonic() + _PROBE_PATIENCE_SECONDS
+        while (found := self._left_alone()) is not None:
+            if isinstance(found, Cooldown):
+                raise Withheld(found.kind, f"{self.endpoint.alias!r} is left alone until {found.until}: {found.reason}")
+            if time.monotonic() > deadline:
+                raise Withheld("throttled", f"somebody else tries whether {self.endpoint.alias!r} answers again")
+            time.sleep(_PAUSE_SECONDS)
 
     def answered(self) -> None:
         """The model gave a reply: its pool is no longer in doubt, and its bucket may widen."""
-        endpoint, self.throttles = self.endpoint, 0
-        self._tell(lambda now: caps.succeeded(self._state, endpoint.bucket, ceiling=self._ceiling, now=now))
+        endpoint, holder, ceiling, self.throttles = self.endpoint, self._slot.holder, self._slot.ceiling, 0
+        self._tell(lambda now: caps.succeeded(self._state, endpoint.bucket, ceiling=ceiling, now=now))
         if self._probing:
-            self._tell(lambda now: cooldowns.answered(self._state, endpoint.quota_pool, holder=self._holder, now=now))
+            self._tell(lambda now: cooldowns.answered(self._state, endpoint.quota_pool, holder=holder, now=now))
             self._probing = False
 
     def refused(self, error: EndpointError) -> None:
         """The model refused: from this moment on everybody knows how long it is to be left alone."""
         endpoint, mark = self.endpoint, mark_of(error, self.throttles, datetime.now(UTC))
-        if error.kind == "throttled":
-            hint = error.retry_after_seconds
-            self._tell(
-                lambda now: caps.throttled(
-                    self._state, endpoint.bucket, ceiling=self._ceiling, hint_seconds=hint, now=now
-                )
-            )
         if mark is not None:
             self._tell(
                 lambda now: cooldowns.begin(
                     self._state, endpoint.quota_pool, until=mark.until, kind=mark.kind, reason=mark.reason, now=now
                 )
             )
+        if error.kind == "throttled":
+            hint, ceiling = error.retry_after_seconds, self._slot.ceiling
+            self._tell(
+                lambda now: caps.throttled(self._state, endpoint.bucket, ceiling=ceiling, hint_seconds=hint, now=now)
+            )
 
     def paid(self, cost: Cost, requests: int) -> None:
-        self._tell(lambda _: self._purse.paid(cost, requests))
+        self._purse.paid(cost, requests)
 
-    def _keep_renewing(self) -> None:
-        while not self._ended.wait(RENEW_SECONDS):
-            if not self._lost.is_set() and not self._leases.renew(self._lease):
-                self._lost.set()
-            self._tell(self._renew_ticket)
-
-    def _renew_ticket(self, now: datetime) -> None:
-        endpoint = self.endpoint
-        tickets.renew(self._state, self._holder, bucket=endpoint.bucket, now=now)
-        if self._probing:
-            cooldowns.keep_probing(self._state, endpoint.quota_pool, holder=self._holder, now=now)
+    def _left_alone(self) -> Cooldown | Probing | None:
+        """Why the model may not be asked now. Tables that cannot be reached do not stop work that has its slot."""
+        try:
+            found = cooldowns.ask(
+                self._state, self.endpoint.quota_pool, holder=self._slot.holder, now=datetime.now(UTC)
+            )
+        except StackError as error:
+            _logger.warning("cannot see whether %r is to be left alone: %s", self.endpoint.alias, error)
+            return None
+        self._probing = self._probing or found == "probe"
+        return found if isinstance(found, Cooldown | Probing) else None
 
     def _tell(self, what: Callable[[datetime], object]) -> None:
         """Shared tables that cannot be reached for a moment must not stop the work."""

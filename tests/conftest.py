@@ -51,11 +51,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("stack"):  # with `--dist loadgroup` tests that share a stack stay together
+            item.add_marker(pytest.mark.xdist_group(_stack_of(item)))
     if config.getoption("--live"):
         return
     for item in items:
         if item.get_closest_marker("live"):
             item.add_marker(pytest.mark.skip(reason="reaches a paid endpoint: give --live"))
+
+
+def _stack_of(item: pytest.Item) -> str:
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.params["stack"]) if callspec and "stack" in callspec.params else str(item.path)
 
 
 def pytest_unconfigure() -> None:

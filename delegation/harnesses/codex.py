@@ -1,8 +1,8 @@
 """The Codex CLI under the user's ChatGPT plan: one login, and for each run a database folder of its own."""
 
-import functools
 import json
-import subprocess
+import os
+import shlex
 from pathlib import Path
 
 from delegation.confinement import Confiner, Walls, find_confiner
@@ -15,12 +15,14 @@ from delegation.harnesses.order import HarnessName
 from delegation.harnesses.surroundings import environment_of, home_of, needed_program, program_path, walls_of
 from delegation.harnesses.versions import at_least, version_of
 from delegation.harnesses.words import spoken_failure
-from delegation.process import shell
+from delegation.process import run, shell
+from delegation.receipt import Usage
 from delegation.settings import Settings
 
 _NEEDED = {"gpt-6.1": (0, 164)}
 _LOG_IN = "Run `codex login` in a terminal; waiting work goes on when auth.json has changed"
 _NESTING_SECONDS = 10
+_AS_CODEX_DOES = "--unshare-user --unshare-pid --unshare-net --ro-bind / / --dev /dev --proc /proc"
 
 
 class Codex:
@@ -70,7 +72,7 @@ class Codex:
         )
 
     def reader(self, job: Job) -> CodexReader:
-        return CodexReader(job.thread_usage if job.order.resume else type(job.thread_usage)())
+        return CodexReader(job.thread_usage if job.order.resume else Usage())
 
     def failure(self, ended: Ended, said: Said) -> EndpointError | None:
         """Exit code 0 counts only with a finished turn; words decide the kind."""
@@ -79,7 +81,11 @@ class Codex:
         if said.problem is not None:
             otherwise = "bad_request" if said.turns else "process"
             error = spoken_failure("codex", said.problem, otherwise=otherwise)
-            return spoken_failure("codex", said.problem, otherwise="auth", advice=_LOG_IN) if error.kind == "auth" else error
+            return (
+                spoken_failure("codex", said.problem, otherwise="auth", advice=_LOG_IN)
+                if error.kind == "auth"
+                else error
+            )
         if ended.signal_name is not None:
             return EndpointError("process", f"codex was ended by {ended.signal_name}")
         if ended.exit_code == 0 and not said.turns:
@@ -112,7 +118,7 @@ def too_old(version: str | None, model: str) -> str | None:
 
 def _arguments(job: Job) -> list[str]:
     order = job.order
-    settings = {
+    settings: dict[str, str | bool | list[str]] = {
         "model_reasoning_effort": order.effort or "low",
         "forced_login_method": "chatgpt",
         "sqlite_home": str(home_of(job) / "sqlite"),
@@ -154,22 +160,21 @@ def _nests(confiner: Confiner, program: Path, walls: Walls, cwd: Path) -> bool:
     if not confiner.contains_processes:
         return False  # macOS refuses a sandbox within a sandbox
     bundled = program.parents[1] / "codex-resources" / "bwrap"
-    inner = str(bundled) if bundled.is_file() else "bwrap"
-    argv = confiner.wrap(shell(_second_sandbox(inner)), walls=walls, cwd=cwd)
-    return _ends_well(tuple(argv), confiner.name)
+    return _second_sandbox_works(confiner, str(bundled) if bundled.is_file() else "bwrap", walls, cwd)
 
 
-def _second_sandbox(bwrap: str) -> str:
-    return f"{json.dumps(bwrap)} --unshare-user --unshare-pid --unshare-net --ro-bind / / --dev /dev --proc /proc true"
+_SEEN: dict[tuple[str, str], bool] = {}
 
 
-@functools.lru_cache(maxsize=32)
-def _ends_well(argv: tuple[str, ...], _confiner: str) -> bool:
-    try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_NESTING_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+def _second_sandbox_works(confiner: Confiner, bwrap: str, walls: Walls, cwd: Path) -> bool:
+    """Found out once for a machine, by doing what Codex will do."""
+    key = (confiner.name, bwrap)
+    if key not in _SEEN:
+        inner = f"{shlex.quote(bwrap)} {_AS_CODEX_DOES} true"
+        env = {"PATH": os.defpath}
+        done = run(shell(inner), cwd=cwd, env=env, timeout_seconds=_NESTING_SECONDS, confiner=confiner, walls=walls)
+        _SEEN[key] = done.exit_code == 0
+    return _SEEN[key]
 
 
 def _confined_by(job: Job, confiner: Confiner | None) -> str | None:

@@ -60,7 +60,7 @@ def sandbox_of(name: str | None, *, allow_danger: bool) -> Sandbox:
     """The sandbox mode, workspace-write by default. Raises UsageError for an unknown one, and for full access unless
     the user's own setting allows it."""
     wanted = (name or "workspace-write").strip().lower()
-    found = next((sandbox for sandbox in SANDBOXES if sandbox == wanted), None)
+    found: Sandbox | None = next((sandbox for sandbox in SANDBOXES if sandbox == wanted), None)
     if found is None:
         raise UsageError(f"Codex sandbox {name!r} is unknown: choose one of {', '.join(SANDBOXES)}")
     if found == DANGER and not allow_danger:

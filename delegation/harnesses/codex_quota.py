@@ -63,7 +63,11 @@ def _newest_sessions(folder: Path) -> list[Path]:
     found: list[tuple[float, Path]] = []
     for day in _dated(folder, 3):
         for entry in os.scandir(day):
-            if entry.name.startswith("rollout-") and entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False):
+            if (
+                entry.name.startswith("rollout-")
+                and entry.name.endswith(".jsonl")
+                and entry.is_file(follow_symlinks=False)
+            ):
                 found.append((entry.stat(follow_symlinks=False).st_mtime, Path(entry.path)))
         if len(found) >= _MOST_FILES:
             break
@@ -76,7 +80,9 @@ def _dated(folder: Path, levels: int) -> Iterator[Path]:
         yield folder
         return
     try:
-        names = sorted((entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)), reverse=True)
+        names = sorted(
+            (entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)), reverse=True
+        )
     except OSError:
         return
     for name in names:

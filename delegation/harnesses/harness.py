@@ -19,6 +19,8 @@ Stream = Literal["stdout", "stderr"]
 LoginState = Literal["ok", "missing", "unknown"]
 ProgressKind = Literal["started", "thinking", "text", "tool", "tool_done", "retry", "warning"]
 
+_NOTHING_KNOWN = Usage()
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -50,7 +52,7 @@ class Job:
     network: bool = True
     search_path: str | None = None
     most_processes: int = 512
-    thread_usage: Usage = Usage()
+    thread_usage: Usage = _NOTHING_KNOWN
     endpoint: Endpoint | None = None
     key: str | None = None
 
@@ -96,9 +98,8 @@ class Said:
 
     answer: str | None = None
     session_id: str | None = None
-    usage: Usage = Usage()
+    usage: Usage = _NOTHING_KNOWN
     thread_usage: Usage | None = None
-    cost_usd: float | None = None
     response_model: str | None = None
     turns: int = 0
     tool_calls: int = 0

@@ -24,7 +24,9 @@ class Order(Value):
     sandbox: Sandbox | None = None
     timeout_seconds: int = Field(default=DEFAULT_SECONDS, ge=1, le=LONGEST_SECONDS)
     idle_seconds: int | None = Field(
-        default=IDLE_SECONDS, ge=1, description="Silence without a tool at work that ends it; none: only the time limit."
+        default=IDLE_SECONDS,
+        ge=1,
+        description="Silence without a tool at work that ends it; none: only the time limit.",
     )
     resume: str | None = Field(default=None, description="Thread or conversation to go on with.")
     template: Template | None = Field(default=None, description="Only for the harness `command`.")

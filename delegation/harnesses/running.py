@@ -1,10 +1,10 @@
-"""Runs one command-line agent to its end: started through the door for commands, read as it speaks, judged, all gone."""
+"""Runs one command-line agent to its end: started through the door, read as it speaks, judged, and all of it gone."""
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from delegation.errors import EndpointError
@@ -12,6 +12,7 @@ from delegation.harnesses.harness import Command, Ended, Harness, Job, OnProgres
 from delegation.harnesses.lines import Activity, Lines
 from delegation.harnesses.result import HarnessResult
 from delegation.harnesses.surroundings import prepare_place
+from delegation.models.prices import estimated_usd
 from delegation.process import Finished, Limit, run
 from delegation.receipt import Cost
 from delegation.settings import Settings
@@ -90,7 +91,7 @@ class _Listening:
             said = self._reader.said()
         more = [f"{self.stdout.dropped} lines were too long to be read"] if self.stdout.dropped else []
         more += [self._broken] if self._broken else []
-        return said if not more else Said(**{**vars(said), "warnings": (*said.warnings, *more)})
+        return replace(said, warnings=(*said.warnings, *more))
 
     def _take(self, stream: Stream, text: str) -> None:
         self.activity.note()
@@ -118,7 +119,7 @@ class _Watch:
 
 
 @contextmanager
-def _watched(listening: _Listening, idle_seconds: int | None, cancelled: threading.Event | None) -> Iterator[_Watch]:
+def _watched(listening: _Listening, idle_seconds: int | None, cancelled: threading.Event | None) -> Generator[_Watch]:
     """Sets `stop` on a cancel from outside, and when it has been silent for too long."""
     watch = _Watch()
 
@@ -203,13 +204,10 @@ def _ended_by_us(harness: Harness, job: Job, finished: Finished, said: Said, wat
 
 
 def _cost(harness: Harness, job: Job, said: Said) -> Cost:
-    """Plans of a month cost nothing more by the run; what a program reckons by a list that is not ours is its word."""
-    match harness.name:
-        case "codex" | "gemini":
-            return Cost(amount_usd=None, kind="flat_plan")
-        case "claude" if job.endpoint is not None and job.endpoint.flat_plan:
-            return Cost(amount_usd=None, kind="flat_plan")
-        case "claude" if said.cost_usd is not None:
-            return Cost(amount_usd=said.cost_usd, kind="estimated")
-        case _:
-            return Cost(amount_usd=None, kind="unknown")
+    """A plan costs nothing more by the run. Elsewhere the endpoint's own prices count: what a program reckons by its
+    list of prices is wrong for every model that is not on it."""
+    plan = job.endpoint.flat_plan if job.endpoint is not None else harness.name in ("codex", "gemini")
+    if plan:
+        return Cost(amount_usd=None, kind="flat_plan")
+    amount = None if job.endpoint is None else estimated_usd(job.endpoint, said.usage)
+    return Cost(amount_usd=amount, kind="unknown" if amount is None else "estimated")

@@ -15,7 +15,7 @@ _SPACES = re.compile(r"\s+")
 
 
 def one_line(text: str, limit: int = TEXT_CHARACTERS) -> str:
-    """Control, format and bidirectional characters and line separators become spaces, spaces collapse, the rest goes."""
+    """Control, format and bidirectional characters and line separators become one space; cut to `limit`."""
     return _cut(_SPACES.sub(" ", _spaced(text[: limit * 20])).strip(), limit)
 
 
@@ -32,7 +32,9 @@ def safe_json(value: Any, limit: int = JSON_CHARACTERS) -> Any:
 
 def poll_text(answer: str) -> tuple[str, bool]:
     """An answer as polls show it, lines kept: about 300 words, at most 4,000 characters; and whether that cut it."""
-    end = next((match.end() for number, match in enumerate(re.finditer(r"\S+", answer), 1) if number == ANSWER_WORDS), None)
+    end = next(
+        (match.end() for number, match in enumerate(re.finditer(r"\S+", answer), 1) if number == ANSWER_WORDS), None
+    )
     shown = answer if end is None else answer[:end]
     shown = shown[:JSON_CHARACTERS]
     return shown, len(shown.rstrip()) < len(answer.rstrip())

@@ -96,7 +96,7 @@ def needed_program(name: str, settings: Settings, job: Job, variable: str) -> Pa
 
 
 def state_folder(settings: Settings, harness: StatefulHarness) -> Path:
-    """Where a harness keeps what outlives a run (mode 700). Raises StackError where it is a link or cannot be written."""
+    """Where a harness keeps what outlives a run (mode 700). Raises StackError for a link, or where nothing can be written."""
     moved = {
         "codex": settings.codex_state_dir,
         "gemini": settings.gemini_state_dir,

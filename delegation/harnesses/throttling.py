@@ -11,5 +11,5 @@ def wait_seconds(attempt: int, hint_seconds: float | None = None, *, chance: flo
     """The wait before retry number `attempt` (1 is the first): the hint where there is one, else 5, 10, 20, 40, 60 s;
     up to a quarter more, so that runs which failed together do not come back together."""
     wait = hint_seconds if hint_seconds is not None else _WAITS_SECONDS[min(max(attempt, 1), len(_WAITS_SECONDS)) - 1]
-    part = random.random() if chance is None else chance  # noqa: S311  # spreads load, guards nothing
+    part = random.random() if chance is None else chance  # spreads load, guards nothing
     return wait * (1 + _JITTER * part)

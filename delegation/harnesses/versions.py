@@ -13,7 +13,12 @@ _SECONDS = 20.0
 
 def version_of(program: Path, settings: Settings, flag: str = "--version") -> str | None:
     """The version in the first line of `program --version`; None where it does not say one."""
-    env = {"PATH": settings.environ.get("PATH", "/usr/bin:/bin"), "HOME": "/nonexistent", "TERM": "dumb", "LANG": "C.UTF-8"}
+    env = {
+        "PATH": settings.environ.get("PATH", "/usr/bin:/bin"),
+        "HOME": "/nonexistent",
+        "TERM": "dumb",
+        "LANG": "C.UTF-8",
+    }
     try:
         done = run((str(program), flag), cwd=Path("/"), env=env, timeout_seconds=_SECONDS)
     except WorkFailed:

@@ -34,7 +34,10 @@ _TABLE: tuple[tuple[FailureKind, str], ...] = (
         r"invalid model|unknown model|no such model|model\b.{0,80}(?:not supported|not found|does not exist)|"
         r"(?:not supported|not found).{0,40}\bmodel\b",
     ),
-    ("config", r"model provider .{1,60} not found|error loading config|unknown (?:variant|field)|invalid value .{1,60} for"),
+    (
+        "config",
+        r"model provider .{1,60} not found|error loading config|unknown (?:variant|field)|invalid value .{1,60} for",
+    ),
     ("overloaded", r"high demand|overloaded|at capacity|temporarily unavailable|\b5\d\d\b|internal server error"),
     ("stalled", r"timeout waiting|idle timeout|timed out waiting|print timeout"),
     (
@@ -44,7 +47,9 @@ _TABLE: tuple[tuple[FailureKind, str], ...] = (
     ),
     ("bad_request", r"\b400\b|bad request|invalid_request|no rollout found|conversation .{0,40}not found"),
 )
-_PATTERNS = tuple((kind, re.compile(pattern, re.I | re.S)) for kind, pattern in _TABLE)
+_PATTERNS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, re.I | re.S)) for kind, pattern in _TABLE
+)
 
 
 def kind_in(words: str) -> FailureKind | None:

@@ -45,11 +45,14 @@ class Exclusions:
         return self._folder_hit(path)
 
     def _folder_hit(self, path: str) -> str | None:
-        if path not in self._folders:
-            parent, _, name = path.rpartition("/")
-            above = self._folder_hit(parent)
-            here = self._on_floor(name) or self._globbed(f"{path}/")
-            self._folders[path] = above if above is not None else f"{path}/" if here else None
+        known, parts = path, list[str]()
+        while known not in self._folders:
+            known, _, part = known.rpartition("/")
+            parts.append(part)
+        for part in reversed(parts):  # a loop and no recursion: a path can have two thousand parts
+            above, known = self._folders[known], f"{known}/{part}" if known else part
+            here = above is None and (self._on_floor(part) or self._globbed(f"{known}/"))
+            self._folders[known] = f"{known}/" if here else above
         return self._folders[path]
 
     def _on_floor(self, segment: str) -> bool:

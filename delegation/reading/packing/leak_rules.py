@@ -44,7 +44,7 @@ def is_random(value: str) -> bool:
     """Whether a value looks drawn by chance rather than written by a person."""
     if re.fullmatch(r"[0-9a-fA-F]{32,}", value):
         return len(set(value)) > 6
-    if len(value) < 20 or not re.search(r"\d", value):
+    if len(value) < 20 or (len(value) < 28 and not re.search(r"\d", value)):
         return False
     if re.fullmatch(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+", value) or _is_a_name(value):
         return False
@@ -54,8 +54,9 @@ def is_random(value: str) -> bool:
 
 
 def _is_a_name(value: str) -> bool:
-    """`PKCS7PrivateKeyTypes`: words, and digits in one place at most."""
-    return len(re.findall(r"\d+", value)) < 2 and re.search(r"[a-z]{4}", value) is not None
+    """`PKCS7PrivateKeyTypes`: words of some length. What is drawn by chance changes its kind of letter all the time."""
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", value)
+    return len(value) >= 3 * len(parts)
 
 
 def _entropy(value: str) -> float:
@@ -83,7 +84,10 @@ _LINE_END = r"""(?:\n|\\n)[\s"'+,]{0,80}"""
 _KEY_NAMES = (
     "password", "passwd", "secret", "token", "api_key", "apikey", "api-key", "access_key", "auth_key", "private_key",
 )  # fmt: skip
-_SETTINGS_FILES = (".yml", ".yaml", ".ini", ".cfg", ".conf", ".toml", ".properties", ".json", ".xml", ".tfvars")
+_SETTINGS_FILES = (
+    ".yml", ".yaml", ".ini", ".cfg", ".conf", ".toml", ".properties", ".json", ".xml", ".tfvars", ".tfstate", ".pypirc",
+    ".npmrc", "credentials",
+)  # fmt: skip
 
 _PRIVATE_KEY = Rule(
     "private key",
@@ -182,4 +186,22 @@ _BY_PLACE = (
         only_in=_SETTINGS_FILES,
     ),
 )
-RULES = (_PRIVATE_KEY, *_TOKENS, *_BY_PLACE, *_CALLED_SECRET)
+_BY_FILE = (
+    Rule(
+        "login",
+        ("password",),
+        re.compile(r"\bpassword\s+(\S+)"),
+        certain=False,
+        only_in=(".netrc", "_netrc"),
+    ),
+    Rule("login", (":",), re.compile(r"(?m)^(?:[^:\n]*:){4}(.+)$"), certain=False, only_in=("pgpass", "pgpass.conf")),
+    Rule("password hash", (":",), re.compile(r"(?m)^[^:\n]+:(\S+)$"), certain=False, only_in=("htpasswd", "shadow")),
+    Rule("registry login", ('"auth"',), re.compile(r'"auth"\s*:\s*"([A-Za-z0-9+/=]{8,})"'), certain=False),
+    Rule(
+        "client key",
+        ("client-key-data", "clientkeydata"),
+        re.compile(r"(?i)client-?key-?data[\"']?\s*[:=]\s*[\"']?([A-Za-z0-9+/=]{16,})"),
+        any_case=True,
+    ),
+)
+RULES = (_PRIVATE_KEY, *_TOKENS, *_BY_PLACE, *_CALLED_SECRET, *_BY_FILE)

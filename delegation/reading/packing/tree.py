@@ -13,6 +13,7 @@ _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 _FILE = (
     os.O_RDONLY | _NO_LINKS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )
+_DEPTH = 256  # folders held open at once
 _FOLDER = os.O_RDONLY | _NO_LINKS | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -81,6 +82,8 @@ class Tree:
     def _folder(self, parts: Sequence[bytes]) -> int | bytes:
         if not self._by_descriptor:
             return self._below(b"/".join(parts)) if parts else self._root
+        if len(parts) > _DEPTH:
+            raise OSError(errno.ENAMETOOLONG, "the path has too many parts")
         known = 0
         while known < min(len(parts), len(self._chain)) and self._chain[known][0] == parts[known]:
             known += 1

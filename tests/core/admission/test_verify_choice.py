@@ -80,6 +80,6 @@ def test_a_command_that_a_shell_would_read_otherwise_is_named_in_quotes(settings
 
 
 def test_wanted_tests_without_a_command_are_refused_with_the_one_to_give(settings_for, card_for, with_target: Path):
-    with pytest.raises(UsageError, match="there is no verify command to run them: give verify; .*--verify 'make test'"):
+    with pytest.raises(UsageError, match=r"no verify command to run them: give verify; .*--verify 'make test'"):
         admit(card_for(wants=("a",)), settings_for(), tool="run")
     assert judged(card_for(wants=("a",)), settings_for(DELEGATE_VERIFY="auto"))[0] == "make test"

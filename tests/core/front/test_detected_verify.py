@@ -1,4 +1,4 @@
-"""A verify command that was found in the repository reaches whoever asked: on stderr, in the record, and as an answer."""
+"""A verify command found in the repository reaches whoever asked: on stderr, in the record, as an answer."""
 
 from collections.abc import Callable
 

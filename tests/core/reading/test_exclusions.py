@@ -44,6 +44,11 @@ def test_the_floor_leaves_other_names_alone(path):
     assert Exclusions().hit(path) is None
 
 
+def test_a_path_of_two_thousand_parts_is_judged():
+    assert Exclusions().hit("a/" * 1000 + "Dist/" + "b/" * 1000 + "c") == "a/" * 1000 + "Dist/"
+    assert Exclusions().hit("a/" * 2000 + "c") is None
+
+
 @pytest.mark.parametrize(
     ("glob", "excluded", "kept"),
     [

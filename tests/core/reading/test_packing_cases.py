@@ -202,6 +202,17 @@ def test_a_linked_worktree_is_packed_as_the_repository_it_is(repo, git, paths, t
     assert paths(pack(tmp_path / "linked")) == [".gitignore", "m.py"]
 
 
+@pytest.mark.parametrize("with_git", [True, False])
+def test_a_very_deep_tree_is_packed_as_far_as_it_goes(write, git, paths, reasons, with_git):
+    deep = "d/" * 500
+    root = write({"a.py": "x", "d/" * 100 + "f.py": "y", f"{deep}f.py": "z"})
+    if with_git:
+        git(root, "init", "-q")
+    packed = pack(root)
+    assert paths(packed) == ["a.py", "d/" * 100 + "f.py"]
+    assert list(reasons(packed).values()) == ["stat-failed" if with_git else "read-failed"]
+
+
 def test_special_files_are_listed_and_never_opened(write, reasons):
     root = write({"a.py": "x"})
     os.mkfifo(root / "fifo.py")

@@ -109,6 +109,35 @@ def test_ordinary_text_is_no_secret(text):
     assert leaks_in(text, "a.yml") == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("home/.netrc", "machine h.example login me password {}\n"),
+        (".pgpass", "db.example:5432:app:me:{}\n"),
+        (".git-credentials", "https://me:{}@github.example\n"),
+        ("conf/.htpasswd", "me:$apr1${}\n"),
+        (".docker/config.json", '{{"auths": {{"r.example": {{"auth": "{}"}}}}}}\n'),
+        (".kube/config", "    client-key-data: {}\n"),
+        (".pypirc", "[pypi]\npassword = {}\n"),
+        (".aws/credentials", "[default]\naws_secret_access_key = {}\n"),
+        ("terraform.tfstate", '{{"attributes": {{"password": "{}"}}}}\n'),
+    ],
+)
+def test_logins_in_the_files_of_usual_programs_are_not_sent(write, name, text):
+    value = drawn(name, 40)
+    packed = pack(write({name: text.format(value)}))
+    assert value not in rendered(packed)
+    assert packed.manifest.skipped or packed.manifest.files[0].masked
+
+
+def test_drawn_values_are_told_from_names():
+    drawn_values = [drawn(f"v{number}", 32) for number in range(300)]
+    missed = [value for value in drawn_values if not leaks_in(f'api_key = "{value}"')]
+    assert len(missed) <= 3
+    names = ("AbstractSingletonProxyFactory2Bean", "X25519PrivateKeyOfTheServer", "my_service_api_key_version_2")
+    assert [name for name in names if leaks_in(f'api_key = "{name}"')] == []
+
+
 def test_the_example_of_a_web_token_site_is_no_secret():
     head = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9."
     body = "eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwiaWF0IjoxNTE2MjM5MDIyfQ."

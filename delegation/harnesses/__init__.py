@@ -1,0 +1,1 @@
+"""Command-line agents: Codex, Gemini, dsh, Claude Code, and any program of the user's."""

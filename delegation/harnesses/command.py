@@ -1,0 +1,167 @@
+"""Any program as an agent: called by a template, judged by its exit code and by what it says."""
+
+import json
+from typing import Any
+
+from delegation.confinement import find_confiner
+from delegation.errors import EndpointError, WorkFailed
+from delegation.files import text_or_none
+from delegation.harnesses.harness import Command, Ended, Job, Probe, Progress, Said, Stream
+from delegation.harnesses.order import HarnessName
+from delegation.harnesses.sanitising import one_line
+from delegation.harnesses.surroundings import environment_of, needed_program, program_path, walls_of
+from delegation.harnesses.template import Template
+from delegation.harnesses.words import kind_in, spoken_failure
+from delegation.receipt import Usage
+from delegation.settings import Settings
+
+MOST_CHARACTERS = 1024 * 1024
+_ANSWERS = ("response", "result", "answer", "output", "text", "message")
+_BAD = ("error", "failed", "failure", "cancelled", "canceled")
+
+
+class OwnCommand:
+    """See `Harness`."""
+
+    def __init__(self, settings: Settings, template: Template | None = None) -> None:
+        self._settings = settings
+        self._template = template
+
+    @property
+    def name(self) -> HarnessName:
+        return "command"
+
+    def probe(self) -> Probe:
+        if self._template is None:
+            return Probe(None, problem="no command is configured: add a [commands.<name>] table to delegate.toml")
+        program = program_path(self._template.argv[0], self._settings)
+        return Probe(program, problem=None if program else f"{self._template.argv[0]!r} is not on PATH")
+
+    def command(self, job: Job) -> Command:
+        """Raises WorkFailed: no template, no program, or no walls where they are required."""
+        template = _template(job)
+        filled = template.filled(
+            task_file=str(job.task_file),
+            workdir=str(job.workdir),
+            output_file=str(job.out / "answer.txt"),
+            model=job.order.model or "",
+            out_dir=str(job.out),
+        )
+        program = needed_program(filled[0], self._settings, job, "the table's argv")
+        env = environment_of(job, self._settings, extra=template.environment, passthrough=template.passthrough)
+        confiner = find_confiner(job.confinement) if template.confined else None
+        return Command(
+            argv=(str(program), *filled[1:]),
+            env=env,
+            stdin=job.task if template.stdin == "task" else None,
+            confiner=confiner,
+            walls=walls_of(job, self._settings, env, readable=(program.resolve(),)) if confiner else None,
+            confined_by=confiner.name if confiner else None,
+        )
+
+    def reader(self, job: Job) -> "CommandReader":
+        return CommandReader(job, _template(job))
+
+    def failure(self, ended: Ended, said: Said) -> EndpointError | None:
+        """An exit code of its own list, and an answer or at least no word of a limit: such programs end with 0 as well
+        when no model answered."""
+        good = ended.exit_code in (self._template.ok_exit_codes if self._template else (0,))
+        if good and said.problem is None:
+            return None
+        if ended.signal_name is not None and said.problem is None:
+            return EndpointError("process", f"it was ended by {ended.signal_name}")
+        last = said.problem or ended.stderr.strip()[-500:] or "no reason was given"
+        words = last if good else f"exit code {ended.exit_code}: {last}"
+        kind = kind_in(last) if not good or said.problem else None
+        return spoken_failure("command", words, otherwise="empty_answer" if good else "process", kind=kind)
+
+
+def _template(job: Job) -> Template:
+    if job.order.template is None:
+        raise WorkFailed("config", "no command is configured: add a [commands.<name>] table to delegate.toml")
+    return job.order.template
+
+
+class CommandReader:
+    """Keeps what it prints, bounded."""
+
+    def __init__(self, job: Job, template: Template) -> None:
+        self._job = job
+        self._template = template
+        self._kept: dict[Stream, list[str]] = {"stdout": [], "stderr": []}
+        self._characters: dict[Stream, int] = {"stdout": 0, "stderr": 0}
+
+    @property
+    def busy(self) -> bool:
+        return False
+
+    def line(self, stream: Stream, text: str) -> Progress | None:
+        self._characters[stream] += len(text) + 1
+        if self._characters[stream] <= MOST_CHARACTERS:
+            self._kept[stream].append(text)
+        return Progress("text", one_line(text)) if stream == "stdout" and text.strip() else None
+
+    def said(self) -> Said:
+        stdout, stderr = ("\n".join(self._kept[stream]).strip() for stream in ("stdout", "stderr"))
+        match self._template.output:
+            case "json":
+                return _from_json(stdout, stderr)
+            case "file":
+                return _from_text((text_or_none(self._job.out / "answer.txt") or "").strip(), stderr)
+            case "stdout":
+                return _from_text(stdout, stderr)
+
+
+def _from_text(answer: str, stderr: str) -> Said:
+    """Nothing at all is no answer."""
+    return Said(
+        answer=answer or None, problem=None if answer else stderr[-500:] or "it printed nothing", complete=bool(answer)
+    )
+
+
+def _from_json(stdout: str, stderr: str) -> Said:
+    result = _object(stdout)
+    if result is None:
+        return Said(problem=stderr[-500:] or ("its answer is no whole JSON object" if stdout else "it printed nothing"))
+    answer = next(
+        (result[name] for name in _ANSWERS if isinstance(result.get(name), str) and result[name].strip()), None
+    )
+    return Said(
+        answer=answer,
+        session_id=result.get("session_id") or result.get("conversation_id"),
+        usage=_usage(result.get("usage")),
+        turns=1,
+        problem=_problem(result, answer, stderr),
+        complete=True,
+    )
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    for candidate in (text, text.rpartition("\n")[2]):
+        try:
+            found = json.loads(candidate, strict=False)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            return found
+    return None
+
+
+def _problem(result: dict[str, Any], answer: str | None, stderr: str) -> str | None:
+    error, status = result.get("error"), str(result.get("status") or "").lower()
+    if error:
+        return error if isinstance(error, str) else json.dumps(error)
+    if status in _BAD or result.get("is_error") is True:
+        return f"status {status or 'error'}: {answer or stderr[-500:] or 'no reason'}"
+    return None if answer else stderr[-500:] or "an empty answer"
+
+
+def _usage(value: Any) -> Usage:
+    if not isinstance(value, dict):
+        return Usage()
+    names = {"input_tokens": ("input_tokens", "prompt_tokens"), "output_tokens": ("output_tokens", "completion_tokens")}
+    found = {
+        ours: next((value[name] for name in theirs if isinstance(value.get(name), int)), None)
+        for ours, theirs in names.items()
+    }
+    return Usage(**found)  # type: ignore[arg-type]  # a dict by name has no narrower type
