@@ -3,13 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from delegation.models.buckets import Ceiling, bucket_of, ceiling_of
+from delegation.models import buckets
+from delegation.models.buckets import Ceiling, bucket_of, ceiling_of, limit_name_of
 from delegation.models.config_file import ModelTable
 from delegation.records.labels import queue_name_of
 from delegation.settings import Settings
-
-LIMIT_PREFIX = "bucket:"
-_BEYOND_THE_GATE = 2
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class Bucket:
 
     @property
     def limit_name(self) -> str:
-        return LIMIT_PREFIX + self.name
+        return limit_name_of(self.name)
 
     @property
     def queue_names(self) -> tuple[str, str]:
@@ -32,8 +30,7 @@ class Bucket:
 
     @property
     def queue_limit(self) -> int:
-        """Twice the ceiling (runs in verify still count), what its runs may hold of the chain, a head to prepare."""
-        return 2 * self.ceiling + self.chain_slots + _BEYOND_THE_GATE
+        return buckets.queue_limit(self.ceiling, [self.chain_slots])
 
 
 def planned_buckets(settings: Settings) -> tuple[Bucket, ...]:

@@ -5,13 +5,16 @@ Leases lie on disk (`PREFECT_HOME/concurrency_leases`), since in memory a server
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from deployments.places import Places
 from deployments.queues import bucket_limits
 from deployments.rest import PrefectRest
+
+
+_RECLAIMED_WITHIN = timedelta(minutes=2)  # the server looks for ended leases every 15 s; one this old it will not find
 
 
 class SlotKeeper:
@@ -25,8 +28,8 @@ class SlotKeeper:
     def correct(self) -> list[str]:
         """The names of the limits that were corrected."""
         limits = bucket_limits(self._rest)
-        living = living_slots(self._leases)
-        differing = {limit["name"]: (limit["active_slots"], living.get(limit["id"], 0)) for limit in limits}
+        counted = counted_slots(self._leases)
+        differing = {limit["name"]: (limit["active_slots"], counted.get(limit["id"], 0)) for limit in limits}
         differing = {name: (active, held) for name, (active, held) in differing.items() if active != held}
         corrected = [name for name, found in differing.items() if self._suspected.get(name) == found]
         for name in corrected:
@@ -42,11 +45,15 @@ class SlotKeeper:
         return len(leases)
 
 
-def living_slots(folder: Path) -> dict[str, int]:
-    """Limit id -> slots that leases in `folder` hold now."""
-    now, held = datetime.now(UTC), dict[str, int]()
+def counted_slots(folder: Path) -> dict[str, int]:
+    """Limit id -> slots that leases in `folder` hold.
+
+    An ended lease counts as long as its file is there: the server takes its slots off and then removes the file. Whoever
+    takes them off before would have them taken off twice, and let in more than the limit.
+    """
+    latest, held = datetime.now(UTC) - _RECLAIMED_WITHIN, dict[str, int]()
     for _, lease in _leases(folder):
-        if datetime.fromisoformat(lease["expiration"]) > now:
+        if datetime.fromisoformat(lease["expiration"]) > latest:
             for limit in lease["resource_ids"]:
                 held[limit] = held.get(limit, 0) + int((lease.get("metadata") or {}).get("slots", 1))
     return held

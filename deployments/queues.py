@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
-from deployments.buckets import LIMIT_PREFIX, Bucket
+from delegation.models.buckets import LIMIT_PREFIX
+from deployments.buckets import Bucket
 from deployments.configuration import WORK_POOL
 from deployments.rest import PrefectRest, Refused, Unreachable
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from delegation.errors import UsageError
+from delegation.models.buckets import LIMIT_PREFIX
 from delegation.settings import Settings
 from delegation.shared_state import SharedState, caps, changes, cooldowns, tickets
 from delegation.shared_state.adaptive import effective
@@ -12,14 +13,13 @@ from mcp_entry.pool_lines import ChangeLine, CooldownLine, PoolLine, Pools
 from mcp_entry.stack import connection
 
 _LAST = 20
-_PREFIX = "bucket:"
 
 
 def pools(settings: Settings) -> Pools:
     """How the pools of the running stack stand. Raises StackNotRunning where there is none."""
     running, now = connection(settings), datetime.now(UTC)
     with running.prefect() as api:
-        limits = {name.removeprefix(_PREFIX): limit for name, limit in api.limits(_PREFIX).items()}
+        limits = {name.removeprefix(LIMIT_PREFIX): limit for name, limit in api.limits(LIMIT_PREFIX).items()}
     with SharedState(running.database_url) as state:
         standing, cooling = tickets.standing(state, now=now), cooldowns.standing(state, now=now)
         names = sorted({*limits, *standing})
@@ -42,7 +42,7 @@ def set_cap(settings: Settings, text: str) -> str:
         raise UsageError(f"--cap {text!r}: write BUCKET=N with a whole number, or BUCKET=auto")
     running = connection(settings)
     with running.prefect() as api:
-        known = [name.removeprefix(_PREFIX) for name in api.limits(_PREFIX)]
+        known = [name.removeprefix(LIMIT_PREFIX) for name in api.limits(LIMIT_PREFIX)]
     if bucket not in known:
         raise UsageError(f"no bucket {bucket!r}; there are: {', '.join(sorted(known)) or 'none yet'}")
     cap = None if value == "auto" else int(value)

@@ -7,7 +7,8 @@ from typing import Any
 from delegation.admission import admit
 from delegation.card import Card
 from delegation.errors import DelegateError, NotFoundError, UsageError
-from delegation.models.buckets import ceiling_of
+from delegation.models import buckets
+from delegation.models.buckets import ceiling_of, limit_name_of
 from delegation.records import Entry, RecordStore
 from delegation.records.labels import queue_name_of, run_name_of, tags_of
 from delegation.request import DelegationRequest, Endpoint
@@ -133,7 +134,7 @@ def _started(
 def _flow_run(settings: Settings, request: DelegationRequest, api: PrefectApi, deployment: Deployment) -> FlowRun:
     bucket = request.endpoint.bucket
     for endpoint in (request.endpoint, *request.chain):
-        api.ensure_limit(f"bucket:{endpoint.bucket}", _slots(settings, endpoint.bucket))
+        api.ensure_limit(limit_name_of(endpoint.bucket), _slots(settings, endpoint.bucket))
     queue = _CALLS_QUEUE if request.tool in _CALLS else queue_name_of(bucket, request.card.queue)
     if queue == _CALLS_QUEUE:  # their own bound, whatever their buckets: one queue for all front doors
         chosen = "max_concurrency" in settings.model_fields_set
@@ -154,10 +155,12 @@ def _flow_run(settings: Settings, request: DelegationRequest, api: PrefectApi, d
 
 
 def queue_limit(settings: Settings, request: DelegationRequest) -> int:
-    """How many runs of a queue may have a process: twice the pool (a run in verify counts), its chain, and two more."""
+    """How many runs of the request's queue may have a process."""
     chain: dict[str, Endpoint] = {endpoint.bucket: endpoint for endpoint in request.chain}
     chain.pop(request.endpoint.bucket, None)
-    return 2 * _slots(settings, request.endpoint.bucket) + sum(_slots(settings, bucket) for bucket in chain) + 2
+    return buckets.queue_limit(
+        _slots(settings, request.endpoint.bucket), (_slots(settings, bucket) for bucket in chain)
+    )
 
 
 def _slots(settings: Settings, bucket: str) -> int:

@@ -1,12 +1,14 @@
 """Buckets: which models share a pool of slots, and how many slots a pool has."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from delegation.models.config_file import BucketTable
 
 DEFAULT_SLOTS = 6
+LIMIT_PREFIX = "bucket:"
+_BEYOND_THE_GATE = 2
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,17 @@ def bucket_of(alias: str) -> str:
     if matching:
         return max(matching, key=lambda row: len(row.prefix)).bucket
     return re.sub(r"[^a-z0-9._-]+", "-", alias.lower()).strip("-.") or "default"
+
+
+def limit_name_of(bucket: str) -> str:
+    """The Prefect concurrency limit that is the bucket's ceiling; runs carry it as a tag, too."""
+    return f"{LIMIT_PREFIX}{bucket}"
+
+
+def queue_limit(ceiling: int, chain_ceilings: Iterable[int]) -> int:
+    """How many runs of one queue may have a process: twice the ceiling (a run in verify still counts), what its runs
+    may hold of their chain, and two more, so that the next ones are prepared while they wait."""
+    return 2 * ceiling + sum(chain_ceilings) + _BEYOND_THE_GATE
 
 
 def variable_of(bucket: str) -> str:

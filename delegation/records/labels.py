@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from delegation.models.buckets import limit_name_of
 from delegation.records.store import title_of
 from delegation.request import DelegationRequest
 
@@ -20,7 +21,7 @@ def tags_of(request: DelegationRequest) -> tuple[str, ...]:
     return (
         f"repo:{Path(request.repo).name}",
         f"model:{request.endpoint.alias}",
-        f"bucket:{request.endpoint.bucket}",
+        limit_name_of(request.endpoint.bucket),
         request.id,
     )
 
