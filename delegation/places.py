@@ -20,11 +20,29 @@ def home_from(environ: Mapping[str, str]) -> Home:
     chosen = environ.get("DELEGATE_HOME", "").strip()
     if chosen:
         root = _below_folders(_absolute(chosen, environ))
-        return Home(root=root, config_file=root / "config" / "delegate.toml")
-    return Home(
-        root=_below_folders(_platform_folder("data", environ)),
-        config_file=_platform_folder("config", environ) / "delegate.toml",
-    )
+        home = Home(root=root, config_file=root / "config" / "delegate.toml")
+    else:
+        home = Home(
+            root=_below_folders(_platform_folder("data", environ)),
+            config_file=_platform_folder("config", environ) / "delegate.toml",
+        )
+    for place in (home.root, home.config_file):
+        check_isolation(place, environ)
+    return home
+
+
+def check_isolation(place: Path, environ: Mapping[str, str]) -> None:
+    """The tests' safety net: with DELEGATE_TEST_ISOLATION (even empty) nothing lies outside of its root.
+
+    Against mistakes, not against a hostile process. Raises UsageError that names the place.
+    """
+    if "DELEGATE_TEST_ISOLATION" not in environ:
+        return
+    root = environ.get("DELEGATE_TEST_ISOLATION_ROOT", "")
+    if not Path(root).is_absolute():
+        raise UsageError("DELEGATE_TEST_ISOLATION is set: DELEGATE_TEST_ISOLATION_ROOT must be an absolute path")
+    if not place.resolve().is_relative_to(Path(root).resolve()):
+        raise UsageError(f"{str(place)!r} lies outside of DELEGATE_TEST_ISOLATION_ROOT ({root!r}): a test would leak")
 
 
 def expanded(text: str, environ: Mapping[str, str], relative_to: Path) -> Path:

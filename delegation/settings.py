@@ -47,11 +47,6 @@ class Settings(Variables):
     backends: BackendsFile = BackendsFile()
     warnings: tuple[str, ...] = ()
 
-    @property
-    def isolated(self) -> bool:
-        """Whether the tests' safety net is on (the variable is present, even empty)."""
-        return "DELEGATE_TEST_ISOLATION" in self.environ
-
     def path(self, text: str) -> Path:
         """An absolute path from what a person wrote: `~` is their home, and relative means from `cwd`."""
         return expanded(text, self.environ, self.cwd)

@@ -23,6 +23,7 @@ from deployments.control import ALREADY_KEPT
 from deployments.leases import SlotKeeper
 from deployments.lost import write_lost_receipt
 from deployments.places import Places
+from deployments.pools_table import PoolsTable
 from deployments.processes import bound_folder, bound_log, reap_orphans
 from deployments.stack import Stack, ignore_signals
 from deployments.sweep import FlowRun, GiveUp, Sweeper
@@ -47,6 +48,7 @@ class Keeper:
         self._trees = TreeSweep(stack.configuration, _say)
         self._slots = None if stack.connection.foreign else SlotKeeper(rest, self._places)
         self._sweeper = Sweeper(rest, self._places, worker_name(self._places), _give_up(stack), self._free, _say)
+        self._pools = None if stack.connection.foreign else PoolsTable(rest, stack.database.url)
         self._new_code_wanted = False
 
     def run(self) -> NoReturn:
@@ -74,6 +76,8 @@ class Keeper:
             for name in self._slots.correct() if self._slots else ():
                 _say(f"limit {name}: active slots set to its living leases")
             self._settle_ended()
+            if self._pools:
+                self._pools.refresh()
         except StackError as error:
             _say(f"sweep: {error}")
 

@@ -13,7 +13,6 @@ from deployments.places import Places
 from deployments.queues import bucket_limits
 from deployments.rest import PrefectRest
 
-
 _RECLAIMED_WITHIN = timedelta(minutes=2)  # the server looks for ended leases every 15 s; one this old it will not find
 
 
@@ -48,8 +47,8 @@ class SlotKeeper:
 def counted_slots(folder: Path) -> dict[str, int]:
     """Limit id -> slots that leases in `folder` hold.
 
-    An ended lease counts as long as its file is there: the server takes its slots off and then removes the file. Whoever
-    takes them off before would have them taken off twice, and let in more than the limit.
+    An ended lease counts as long as its file is there: the server takes its slots off and then removes the file. If
+    they were taken off before, they would be taken off twice, and more than the limit be let in.
     """
     latest, held = datetime.now(UTC) - _RECLAIMED_WITHIN, dict[str, int]()
     for _, lease in _leases(folder):

@@ -3,8 +3,8 @@
 from typing import Any
 
 from delegation.errors import StackError
+from delegation.models.buckets import LIMIT_PREFIX
 from delegation.stack_state import StackState, running_stack
-from deployments.buckets import LIMIT_PREFIX
 from deployments.configuration import Configuration
 from deployments.control import progress
 from deployments.places import Places

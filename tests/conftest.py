@@ -18,6 +18,7 @@ _KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "CI", "PYTHONPATH", "VIRTUAL_ENV", "COV
 
 def _isolate() -> None:
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    outermost = os.environ.get("DELEGATE_TEST_ISOLATION_ROOT", str(_ISOLATION_ROOT))  # a worker's files lie below it
     for folder in ("home", "temp", "delegate"):
         (_ISOLATION_ROOT / folder).mkdir(mode=0o700)
     os.environ.clear()
@@ -27,7 +28,7 @@ def _isolate() -> None:
         TMPDIR=str(_ISOLATION_ROOT / "temp"),
         DELEGATE_HOME=str(_ISOLATION_ROOT / "delegate"),
         DELEGATE_TEST_ISOLATION="1",
-        DELEGATE_TEST_ISOLATION_ROOT=str(_ISOLATION_ROOT),
+        DELEGATE_TEST_ISOLATION_ROOT=outermost,
         PREFECT_HOME=str(_ISOLATION_ROOT / "prefect"),
         GIT_CONFIG_GLOBAL=str(_ISOLATION_ROOT / "home" / ".gitconfig"),
         GIT_CONFIG_NOSYSTEM="1",

@@ -15,9 +15,11 @@ from delegation.files import text_or_none
 from delegation.outcome import flags_of, outcome_of
 from delegation.receipt import Cost, PatchSummary, Receipt, Timings, Verification
 from delegation.records import Entry, Progress
+from delegation.records.dispatch_log import log_dispatch
 from delegation.records.report import size_of
 from delegation.request import DelegationRequest
 from delegation.secrets import forget
+from delegation.settings import load_settings
 from delegation.stack_state import live_state, run_url
 from delegation.steps.collect import collect, collected_before
 from delegation.steps.place import begin_step, home, record_folder, records
@@ -86,6 +88,8 @@ def record(
     ).model_copy(update=_of_work(request, work))
     records().write_receipt(receipt)
     records().write_status(request.id, Progress(step="done", detail=headline_of(receipt)))
+    if load_settings().dispatch_log:
+        log_dispatch(home().root, receipt, tool=request.tool, last_text=work.last_text if work else None)
     _let_go_of_worktree(request, keep=outcome not in _FINISHED)
     if request.key_is_own and outcome != "failed":  # a failed one can be retried; the keeper's sweep has its key
         with contextlib.suppress(OSError):

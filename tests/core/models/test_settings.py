@@ -102,9 +102,13 @@ def test_an_empty_variable_counts_as_unset(settings_for):
     assert (settings.max_queue, settings.local_model) == (256, "dotenv")
 
 
-def test_presence_of_the_test_isolation_variable_counts_even_when_empty(settings_for):
-    assert settings_for(DELEGATE_TEST_ISOLATION="").isolated
-    assert not settings_for().isolated
+def test_under_test_isolation_even_empty_nothing_lies_outside_of_its_root(settings_for, tmp_path: Path):
+    inside = settings_for(DELEGATE_TEST_ISOLATION="", DELEGATE_TEST_ISOLATION_ROOT=str(tmp_path))
+    assert inside.home.root.is_relative_to(tmp_path)
+    with pytest.raises(UsageError, match="a test would leak"):
+        settings_for(DELEGATE_TEST_ISOLATION="", DELEGATE_TEST_ISOLATION_ROOT=str(tmp_path / "elsewhere"))
+    with pytest.raises(UsageError, match="must be an absolute path"):
+        settings_for(DELEGATE_TEST_ISOLATION="1", DELEGATE_TEST_ISOLATION_ROOT="relative")
 
 
 def test_an_env_file_can_neither_move_our_state_nor_choose_programs_nor_loosen_a_guard(settings_for, tmp_path: Path):
