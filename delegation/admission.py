@@ -37,8 +37,9 @@ def admit(
     id: str | None = None,  # noqa: A002
     catalogue: Catalogue | None = None,
     provider_key: str | None = None,
+    only_look: bool = False,
 ) -> DelegationRequest:
-    """The request for a card. Writes one thing only, and last: the key's secret file.
+    """The request for a card. Writes one thing only, and last: the key's secret file, and with `only_look` nothing.
 
     `provider_key` belongs to `card.provider_url` ("" where it needs none); only this delegation may read it back.
 
@@ -66,8 +67,8 @@ def admit(
         is_git=place.is_git,
         base_commit=base_commit,
         agent=agent,
-        endpoint=_with_kept_key(entry, settings, owner=(card.key or given) if own else None),
-        chain=tuple(_with_kept_key(target, settings) for target in chain),
+        endpoint=_with_kept_key(entry, settings, owner=(card.key or given) if own else None, only_look=only_look),
+        chain=tuple(_with_kept_key(target, settings, only_look=only_look) for target in chain),
         limits=limits,
         budgets=settings.budget_limits(card.budget_usd),
         patience=Patience(
@@ -81,7 +82,7 @@ def admit(
         run_bash=settings.run_bash,
         max_processes=settings.max_processes,
         allow_path_escape=settings.allow_path_escape,
-        environment_refs=_environment_refs(settings),
+        environment_refs={} if only_look else _environment_refs(settings),
         key_is_own=own,
         local_hosts=() if own and entry.endpoint.lane != "local" else tuple(map(str, settings.local_hosts)),
         search_path=settings.environ.get("PATH"),
@@ -258,7 +259,7 @@ def _network(card: Card, endpoint: Endpoint, settings: Settings) -> bool:
     return settings.network and endpoint.lane != "local"
 
 
-def _with_kept_key(entry: Entry, settings: Settings, owner: str | None = None) -> Endpoint:
-    if entry.key is None or not entry.key.value:
+def _with_kept_key(entry: Entry, settings: Settings, owner: str | None = None, *, only_look: bool = False) -> Endpoint:
+    if entry.key is None or not entry.key.value or only_look:
         return entry.endpoint.model_copy(update={"key_ref": None})
     return entry.endpoint.model_copy(update={"key_ref": keep(settings.home, entry.key.value, owner=owner)})

@@ -49,6 +49,11 @@ class Home:
         return self.root / "no-repository"
 
     @property
+    def nights(self) -> Path:
+        """One folder per night shift: which delegations its cards became, and its reports."""
+        return self.root / "nights"
+
+    @property
     def stack(self) -> Path:
         """Pid file, state, ports, logs and settings of the running stack."""
         return self.root / "stack"

@@ -185,6 +185,9 @@ class Variables(BaseModel):
     toolsets: Words = _variable("DELEGATE_TOOLSETS", (), says="MCP tools to offer; unset means all that can work.")
     dispatch_log: bool = _variable("DELEGATE_LOG", True, says="0 writes no dispatch log.")
     reader_config: PathSetting | None = _variable("DELEGATE_MCP_CONFIG", says="JSON config of the reading lane.")
+    session_keep_days: Annotated[float, Field(gt=0, le=3650, allow_inf_nan=False)] = _variable(
+        "DELEGATE_SESSION_KEEP_DAYS", 30, says="Days that a reading session stays after its last question."
+    )
     wait_interval_seconds: Annotated[float, Field(gt=0)] = _variable(
         "DELEGATE_WAIT_INTERVAL", 5, says="Poll of `delegate-wait`."
     )

@@ -42,7 +42,15 @@ def _down(here: Configuration, arguments: argparse.Namespace) -> Report:
 
     stopped = stop(here, purge_database=arguments.purge)
     first = "the stack has ended" if stopped.ended or stopped.leftovers else "no stack was running"
-    return Report(0, asdict(stopped), "\n".join([first, *(f"removed {path}" for path in stopped.removed)]))
+    left = [_unfinished(stopped.unfinished, purged=arguments.purge)] if stopped.unfinished else []
+    return Report(0, asdict(stopped), "\n".join([first, *left, *(f"removed {path}" for path in stopped.removed)]))
+
+
+def _unfinished(number: int, *, purged: bool) -> str:
+    what = "1 delegation is unfinished" if number == 1 else f"{number} delegations are unfinished"
+    if purged:
+        return f"{what} and cannot go on, for the database is gone: after `delegate up`, `delegate wait ID` closes each"
+    return f"{what}, and {'goes' if number == 1 else 'go'} on after `delegate up`"
 
 
 def _status(here: Configuration, _arguments: argparse.Namespace) -> Report:

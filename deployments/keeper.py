@@ -9,15 +9,17 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from delegation.errors import DelegateError, StackError
 from delegation.files import publish
 from delegation.ids import is_id
 from delegation.records import RecordStore
 from delegation.shared_state import SharedState, budgets, tickets
+from deployments.cancelled import CancelledRuns
 from deployments.configuration import configuration
 from deployments.control import ALREADY_KEPT
 from deployments.leases import SlotKeeper
@@ -26,7 +28,8 @@ from deployments.places import Places
 from deployments.pools_table import PoolsTable
 from deployments.processes import bound_folder, bound_log, reap_orphans
 from deployments.stack import Stack, ignore_signals
-from deployments.sweep import FlowRun, GiveUp, Sweeper
+from deployments.sweep import FlowRun, Sweeper, flow_processes
+from deployments.taken_up import TakenUp
 from deployments.trees import TreeSweep
 from deployments.worker import worker_name
 
@@ -49,6 +52,7 @@ class Keeper:
         self._slots = None if stack.connection.foreign else SlotKeeper(rest, self._places)
         self._sweeper = Sweeper(rest, self._places, worker_name(self._places), _give_up(stack), self._free, _say)
         self._pools = None if stack.connection.foreign else PoolsTable(rest, stack.database.url)
+        self._cancelled = CancelledRuns(rest, self._places.home, lambda run: _give_up(stack)(run, None), _say)
         self._new_code_wanted = False
 
     def run(self) -> NoReturn:
@@ -75,6 +79,7 @@ class Keeper:
             self._sweeper.sweep(self._stack.children["worker"].pid)
             for name in self._slots.correct() if self._slots else ():
                 _say(f"limit {name}: active slots set to its living leases")
+            self._cancelled.close()
             self._settle_ended()
             if self._pools:
                 self._pools.refresh()
@@ -134,6 +139,8 @@ def main() -> int:
         stack.start()
         Keeper(stack).run()
     except _Ended:
+        ignore_signals()
+        TakenUp(places).note_end_with_the_stack(flow_processes(places))
         return 0
     except DelegateError as error:
         _say(f"cannot start: {error}")
@@ -144,13 +151,13 @@ def main() -> int:
         stack.end()
 
 
-def _give_up(stack: Stack) -> GiveUp:
-    """Write the receipt of a lost run, in a process of its own."""
+def _give_up(stack: Stack) -> Callable[[dict[str, Any], str | None], None]:
+    """Write the receipt of a lost run, or without a reason of a cancelled one, in a process of its own."""
 
-    def give_up(parameters: dict[str, object], reason: str) -> None:
+    def give_up(parameters: dict[str, Any], reason: str | None) -> None:
         problem = write_lost_receipt(parameters, reason, configuration=stack.configuration)
         if problem:
-            _say(f"no receipt for a lost run: {problem}")
+            _say(f"no receipt for a lost or cancelled run: {problem}")
 
     return give_up
 

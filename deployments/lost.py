@@ -1,4 +1,5 @@
-"""Writes the receipt of a lost delegation: `python -m deployments.lost REASON`, its request on stdin.
+"""Writes the receipt of a lost delegation: `python -m deployments.lost REASON`, its request on stdin. Without a reason
+it is one that was cancelled while it had no process.
 
 A process of its own, so that the keeper stays small and a record that cannot be read does not end it.
 """
@@ -15,14 +16,17 @@ from deployments.environment import python, stack_environment
 _SECONDS = 60
 
 
-def write_lost_receipt(parameters: Mapping[str, Any], reason: str, *, configuration: Configuration) -> str | None:
-    """What went wrong, or None when the receipt is written or the run was no delegation."""
+def write_lost_receipt(
+    parameters: Mapping[str, Any], reason: str | None, *, configuration: Configuration
+) -> str | None:
+    """Without a reason it was cancelled. Gives what went wrong, or None when the receipt is written or the run was no
+    delegation."""
     request = parameters.get("request")
     if not isinstance(request, dict):
         return None
     try:
         done = subprocess.run(
-            python("-m", "deployments.lost", reason),
+            python("-m", "deployments.lost", *([reason] if reason else [])),
             input=json.dumps(request).encode(),
             env=stack_environment(configuration),
             cwd=configuration.home.stack,
@@ -37,9 +41,13 @@ def write_lost_receipt(parameters: Mapping[str, Any], reason: str, *, configurat
 
 def main() -> None:
     from delegation.request import DelegationRequest
-    from delegation.steps.record import record_lost
+    from delegation.steps.record import record_cancelled, record_lost
 
-    record_lost(DelegationRequest.model_validate_json(sys.stdin.read()), sys.argv[1])
+    request = DelegationRequest.model_validate_json(sys.stdin.read())
+    if len(sys.argv) > 1:
+        record_lost(request, sys.argv[1])
+    else:
+        record_cancelled(request)
 
 
 if __name__ == "__main__":

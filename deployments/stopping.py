@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delegation.files import text_or_none
+from delegation.records import RecordStore
+from delegation.records.standing import unfinished
 from delegation.stack_state import state_file
 from deployments.configuration import Configuration
 from deployments.control import end_keeper, only_one
@@ -18,11 +20,13 @@ _LEFTOVER_GRACE_SECONDS = 8.0
 
 @dataclass(frozen=True)
 class Stopped:
-    """Whether a keeper was ended, how many processes it had left behind, and which paths are gone."""
+    """Whether a keeper was ended, how many processes it had left behind, which paths are gone, and how many delegations
+    have not ended."""
 
     ended: bool
     leftovers: int = 0
     removed: tuple[str, ...] = ()
+    unfinished: int = 0
 
 
 def stop(configuration: Configuration, *, purge_database: bool) -> Stopped:
@@ -36,7 +40,7 @@ def stop(configuration: Configuration, *, purge_database: bool) -> Stopped:
         for file in (state_file(configuration.home), places.progress, *places.runs.glob("*.json")):
             file.unlink(missing_ok=True)
         removed = (*_remove_runtime(places), *(_purge(places) if purge_database else ()))
-    return Stopped(ended, leftovers, removed)
+    return Stopped(ended, leftovers, removed, len(unfinished(RecordStore(configuration.home))))
 
 
 def _remove_runtime(places: Places) -> list[str]:

@@ -1,25 +1,25 @@
-"""What nothing in Prefect does: flow runs whose process is gone are resumed once and then given up, and a cancellation
-that no worker carries out is carried out here.
+"""What nothing in Prefect does: flow runs whose process is gone are taken up again, or given up when they die again
+without progress, and a cancellation that no worker carries out is carried out here.
 
 Only runs that our own worker took (its name is in their labels): on a shared server other hosts look after their own.
 """
 
-import json
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psutil
 
-from delegation.files import publish, text_or_none
+from delegation.records import RecordStore
 from deployments.configuration import WORK_POOL
 from deployments.launcher.runs import LaunchedRun, launched_runs
 from deployments.places import Places
 from deployments.processes import marked
 from deployments.rest import PrefectRest, Refused
+from deployments.taken_up import TakenUp, progress_of
 
 RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
 _LOOK_AGAIN_SECONDS = 1.5  # a process that just ended is about to report its last state, or its worker is
@@ -71,7 +71,8 @@ class Sweeper:
         self._give_up = give_up
         self._free = free
         self._say = say
-        self._ledger = places.stack / "resumed.json"
+        self._taken_up = TakenUp(places)
+        self._records = RecordStore(places.home)
 
     def busy(self) -> bool:
         """Whether any flow process of ours lives."""
@@ -91,29 +92,35 @@ class Sweeper:
     def _stray(self) -> list[FlowRun]:
         """Runs that the server believes alive, or that crashed lately, and that have no process."""
         living = flow_processes(self._places)
-        handled = self._resumed()
         active = [
             run for run in self._runs(["RUNNING", "PENDING", "CANCELLING"]) if run.id not in living and _is_ripe(run)
         ]
         crashed = [
             run
-            for run in self._runs(["CRASHED"], _CRASHED_WITHIN)
-            if run.id not in living and handled.get(run.id) != "lost"
+            for run in (*self._runs(["CRASHED"], _CRASHED_WITHIN), *self._ended_with_the_stack())
+            if run.id not in living and not self._taken_up.is_lost(run.id)
         ]
-        return active + crashed
+        return active + list({run.id: run for run in crashed}.values())
+
+    def _ended_with_the_stack(self) -> list[FlowRun]:
+        """However long ago: a stack may be down over a holiday."""
+        ids = self._taken_up.ended_with_the_stack()
+        return self._runs(["CRASHED"], ids=ids) if ids else []
 
     def _settle(self, run: FlowRun) -> None:
         self._free(run)
         if run.state == "CANCELLING" or (run.state == "CRASHED" and self._was_cancelling(run)):
             self._set_state(run, "CANCELLED", "Cancelled", "cancelled; its process is gone")
-        elif run.id not in self._resumed():
-            self._note(run, "resumed")
+            return
+        progress = progress_of(self._records, run.delegation_id)
+        if self._taken_up.may_go_on(run.id, progress):
+            self._taken_up.note(run.id, progress)
             message = "its process was gone: taken up again"
             self._set_state(run, "SCHEDULED", "AwaitingRetry", message, scheduled_time=datetime.now(UTC).isoformat())
         else:
-            reason = "its process was gone again after it had been taken up once"
+            reason = "its process was gone again after it had been taken up, and it had made no progress since"
             self._give_up(run.parameters, reason)
-            self._note(run, "lost")
+            self._taken_up.note_lost(run.id)
             self._set_state(run, "FAILED", "Lost", f"lost: {reason}")
 
     def _carry_out_cancellations(self, worker_pid: int | None) -> None:
@@ -136,10 +143,14 @@ class Sweeper:
         except psutil.NoSuchProcess:
             return
 
-    def _runs(self, types: list[str], within: timedelta | None = None) -> list[FlowRun]:
+    def _runs(
+        self, types: list[str], within: timedelta | None = None, ids: Sequence[str] | None = None
+    ) -> list[FlowRun]:
         wanted: dict[str, Any] = {"state": {"type": {"any_": types}}}
         if within:
             wanted["end_time"] = {"after_": (datetime.now(UTC) - within).isoformat()}
+        if ids is not None:
+            wanted["id"] = {"any_": list(ids)}
         body = {
             "flow_runs": wanted,
             "work_pools": {"name": {"any_": [WORK_POOL]}},
@@ -167,16 +178,6 @@ class Sweeper:
             if refused.status != 404:
                 raise
         self._say(f"flow run {run.id}: {run.state} -> {name} ({message})")
-
-    def _resumed(self) -> dict[str, str]:
-        try:
-            return json.loads(text_or_none(self._ledger) or "{}")
-        except ValueError:
-            return {}
-
-    def _note(self, run: FlowRun, what: str) -> None:
-        kept = list({**self._resumed(), run.id: what}.items())[-1000:]
-        publish(self._ledger, json.dumps(dict(kept)))
 
 
 def flow_processes(places: Places) -> dict[str, int]:

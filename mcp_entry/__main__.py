@@ -30,10 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words[:1] == ["mcp"] and len(words) == 1:
+    if words[:1] == ["mcp"] and (len(words) == 1 or (len(words) == 3 and words[1] in ("--config", "-c"))):
         from mcp_entry.stdio import serve  # first of all: it guards stdout from then on
 
-        serve()
+        serve(words[2] if len(words) == 3 else None)
     from mcp_entry.terminal.app import run
 
     return run(words)

@@ -23,9 +23,12 @@ def checked_card(fields: Mapping[str, Any], what: str, names: Mapping[str, str] 
     `names` gives what the caller knows a field by, where that is another word (a flag).
     """
     task = fields.get("task")
+    given = dict(fields)
     if task is None or (isinstance(task, str) and not task.strip()):
-        raise UsageError(f"{(names or {}).get('task', 'the task')} is empty: say what is to be done")
+        if given.keys() <= Card.model_fields.keys():
+            raise UsageError(f"{(names or {}).get('task', 'the task')} is empty: say what is to be done")
+        given.pop("task", None)  # a misspelt key is the reason: it is named, and that `task` is missing
     try:
-        return Card.model_validate(dict(fields))
+        return Card.model_validate(given)
     except ValidationError as error:
         raise UsageError(f"{what} cannot be used: {sentence(error, Card, names)}") from None

@@ -16,6 +16,7 @@ from delegation.errors import DelegateError, StackError
 from mcp_entry.pending import Pending
 from mcp_entry.service import Service
 from mcp_entry.standing import progress_line
+from mcp_entry.tool_words import for_tools
 
 Ctx = Context[Any, Any]
 P = ParamSpec("P")
@@ -115,14 +116,14 @@ class _Telling:
 
 
 def expected(function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """Failures that we foresaw reach the model in their own words."""
+    """Failures that we foresaw reach the model in their own words, and advise tools."""
 
     @functools.wraps(function)
     async def told(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return await function(*args, **kwargs)
         except DelegateError as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(for_tools(str(error))) from error
 
     return told
 

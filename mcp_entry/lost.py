@@ -1,8 +1,4 @@
-"""An honest receipt for a delegation whose flow run ended without writing one.
-
-What the record and the worktree still tell (patch, turns, usage) is in it; nothing else is claimed. A run that was
-cancelled before it had a process ends here, too: nobody else hears of it.
-"""
+"""Receipts of delegations that no flow run will write one for; see `delegation.steps.closing`."""
 
 from delegation.errors import WorkFailed
 from delegation.receipt import Receipt
@@ -12,19 +8,9 @@ from mcp_entry.prefect_api import FlowRun
 
 def close_without_flow(request: DelegationRequest, run: FlowRun | None) -> Receipt:
     """Write the receipt that the flow run did not write, and return it."""
-    from delegation.steps.record import record, record_cancelled, record_lost
+    from delegation.steps.closing import close_ended, close_gone
 
-    if run is None:
-        return record_lost(request, "its flow run is gone and it left no receipt: `delegate rerun` starts it again")
-    told = f": {run.message}" if run.message else ""
-    match run.state:
-        case "CANCELLED":
-            return record_cancelled(request)
-        case "CRASHED":
-            return record_lost(request, f"its process died before it left a receipt{told}")
-        case _:
-            reason = f"its flow run ended as {run.state_name!r} without a receipt{told}"
-            return record(request, None, None, WorkFailed("process", reason))
+    return close_gone(request) if run is None else close_ended(request, run.state, run.state_name, run.message)
 
 
 def close_unsubmitted(request: DelegationRequest, reason: str) -> Receipt:

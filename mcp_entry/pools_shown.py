@@ -5,7 +5,7 @@ from datetime import datetime
 from rich.console import Console
 
 from mcp_entry.columns import show_columns
-from mcp_entry.pool_lines import ChangeLine, PoolLine, Pools
+from delegation.slots.pools import ChangeLine, PoolLine, Pools
 
 _CHANGES = 20
 

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Literal, Self
 from urllib.parse import quote
@@ -16,6 +17,7 @@ import httpx
 from delegation.errors import StackError, StackNotRunning
 
 DEPLOYMENT = "delegation/delegation"
+READING = "reading/reading"
 POOL = "delegations"
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 _UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"]
@@ -57,6 +59,17 @@ class NewRun:
     tags: Sequence[str]
     work_queue: str
     idempotency_key: str
+    begins: datetime | None = None
+    pending: bool = False  # somebody else than the worker starts it: it takes no run that is not scheduled
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When a deployment runs by itself, by the clock of a time zone, and with what."""
+
+    cron: str
+    time_zone: str
+    parameters: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -116,19 +129,43 @@ class PrefectApi:
 
     def create_flow_run(self, deployment: Deployment, run: NewRun) -> FlowRun:
         """Create the run, or find the one that has its idempotency key."""
-        body = {
+        body: dict[str, Any] = {
             "name": run.name,
             "parameters": dict(run.parameters),
             "tags": list(run.tags),
             "work_queue_name": run.work_queue,
             "idempotency_key": run.idempotency_key,
         }
+        if run.begins is not None:
+            details = {"scheduled_time": run.begins.isoformat()}
+            body["state"] = {"type": "SCHEDULED", "name": "Scheduled", "state_details": details}
+        if run.pending:
+            body |= {"state": {"type": "PENDING", "name": "Pending"}, "work_queue_name": None}
         return _flow_run(self._post(f"/deployments/{deployment.id}/create_flow_run", body))
 
     def flow_run(self, flow_run_id: str) -> FlowRun | None:
         """The run, or None when the server has none of that id."""
         found = self._get(f"/flow_runs/{flow_run_id}")
         return None if found is None else _flow_run(found)
+
+    def set_schedule(self, deployment: Deployment, slug: str, schedule: Schedule | None) -> bool:
+        """Put the deployment's schedule of that name in the place of the one that is there, or only take it away.
+
+        Runs that were planned by the old one go with it. Returns whether there was one.
+        """
+        path = f"/deployments/{deployment.id}/schedules"
+        old = [each["id"] for each in self._get(path) or () if each.get("slug") == slug]
+        for each in old:
+            answer = self._send("DELETE", f"{path}/{each}")
+            if not answer.is_success and answer.status_code != HTTPStatus.NOT_FOUND:
+                raise self._refused(answer)
+        if schedule is not None:
+            timing = {"cron": schedule.cron, "timezone": schedule.time_zone, "day_or": True}
+            body = {"active": True, "slug": slug, "schedule": timing, "parameters": dict(schedule.parameters)}
+            answer = self._send("POST", path, [body])
+            if not answer.is_success:
+                raise self._refused(answer)
+        return bool(old)
 
     def unfinished_count(self) -> int:
         """How many runs of the delegation flow have not ended."""
@@ -154,6 +191,13 @@ class PrefectApi:
         else:
             self._set_state(flow_run_id, {"type": "CANCELLING", "name": "Cancelling"}, force=False)
         return self.flow_run(flow_run_id)
+
+    def end(self, flow_run_id: str, state: StateType, name: str, message: str) -> None:
+        """Say how a run ended that cannot say it any more: its process is gone. Prefect's own word for that (Crashed)
+        is replaced; one that has ended otherwise stays as it is."""
+        run = self.flow_run(flow_run_id)
+        if run is not None and (not run.has_ended or run.state == "CRASHED"):
+            self._set_state(flow_run_id, {"type": state, "name": name, "message": message}, force=True)
 
     def reschedule(self, flow_run_id: str) -> FlowRun:
         """Run it again, as the UI's Retry does: steps with a stored result are not repeated.
@@ -236,7 +280,7 @@ class PrefectApi:
             f"with {answer.status_code}: {answer.text[:300]}"
         )
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | Sequence[Any] | None = None) -> httpx.Response:
         deadline = time.monotonic() + self._patience_seconds
         delay = _FIRST_DELAY_SECONDS
         while True:
@@ -247,7 +291,7 @@ class PrefectApi:
             delay = min(delay * 2, _LONGEST_DELAY_SECONDS)
 
     def _once(
-        self, method: str, path: str, body: Mapping[str, Any] | None, *, may_retry: bool
+        self, method: str, path: str, body: Mapping[str, Any] | Sequence[Any] | None, *, may_retry: bool
     ) -> httpx.Response | None:
         """One try; None asks for another. Every call here may be repeated: a creation carries its idempotency key."""
         try:
@@ -259,6 +303,22 @@ class PrefectApi:
                 return None
             raise StackError(f"the Prefect server at {self.api_url} broke off {method} {path}: {error!r}") from error
         return None if answer.status_code in _BUSY and may_retry else answer
+
+
+def process_settings(
+    flow_run_id: str, *, api_url: str, auth_string: str | None, api_key: str | None, prefect_home: str
+) -> dict[str, str]:
+    """What the environment of a flow process has to say, so that Prefect's engine runs this run."""
+    credentials = {"PREFECT_API_AUTH_STRING": auth_string, "PREFECT_API_KEY": api_key}
+    return {
+        "PREFECT__FLOW_RUN_ID": flow_run_id,
+        "PREFECT_API_URL": api_url,
+        "PREFECT_HOME": prefect_home,
+        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_CLI_COLORS": "false",
+        **{name: value for name, value in credentials.items() if value},
+    }
 
 
 def _flow_run(found: Mapping[str, Any]) -> FlowRun:

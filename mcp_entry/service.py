@@ -4,6 +4,7 @@ Nothing here prints or waits for long; raised errors are `DelegateError`s whose 
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, assert_never
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # httpx and what starts the stack are loaded by the verbs tha
     from delegation.checkout.removal import Swept
     from delegation.combined import SetReport
     from delegation.kept_trees import Restored
+    from mcp_entry.reading import Reading
     from mcp_entry.watching import Watch
 
 Say = Callable[[str], None]
@@ -58,6 +60,13 @@ class Service:
             provider_key=provider_key,
             added=added,
         )
+
+    @cached_property
+    def reading(self) -> "Reading":
+        """The verbs that answer questions about files, or without any."""
+        from mcp_entry.reading import Reading
+
+        return Reading(self.settings)
 
     def identify(self, text: str) -> str:
         """The id that a person means by an id, a unique prefix or ending of one, or a running number."""

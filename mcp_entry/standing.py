@@ -2,13 +2,7 @@
 
 from delegation.receipt import Receipt
 from delegation.records import Progress, RecordStore, Summary
-
-
-def ended(receipt: Receipt | None, progress: Progress | None) -> Receipt | None:
-    """The receipt of a delegation that has ended; None while it works, also when it works again."""
-    if receipt is None or progress is None or progress.step == "done" or receipt.ended_at is None:
-        return receipt
-    return receipt if progress.updated_at <= receipt.ended_at else None
+from delegation.records.standing import ended
 
 
 def finished(records: RecordStore, delegation_id: str) -> Receipt | None:

@@ -28,8 +28,11 @@ class Wire:
     writing: int
 
 
-def serve() -> NoReturn:
-    """Serve until stdin ends, the parent dies or a signal comes; then leave at once. Delegations go on without us."""
+def serve(reader_config: str | None = None) -> NoReturn:
+    """Serve until stdin ends, the parent dies or a signal comes; then leave at once. Delegations go on without us.
+
+    Raises UsageError for a reader's configuration that was named, here or by a variable, and is not valid.
+    """
     wire = put_away()
     pending = Pending()
     _leave_on_interrupt()
@@ -37,7 +40,7 @@ def serve() -> NoReturn:
     from mcp_entry.server import run
 
     try:
-        run(_text(wire.reading, "r"), _text(wire.writing, "w"), pending)
+        run(_text(wire.reading, "r"), _text(wire.writing, "w"), pending, reader_config)
     except BaseExceptionGroup as group:
         if group.split((BrokenPipeError, ConnectionError))[1] is not None:  # more than the client going away
             raise

@@ -1,28 +1,22 @@
 """From a card to a flow run, so that a crash at any point is completed by whoever asks again with the same key."""
 
-import hashlib
-import json
-from typing import Any
-
 from delegation.admission import admit
 from delegation.card import Card
-from delegation.errors import DelegateError, NotFoundError, UsageError
-from delegation.models import buckets
-from delegation.models.buckets import ceiling_of, limit_name_of
+from delegation.errors import DelegateError, UsageError
+from delegation.models.buckets import limit_name_of
 from delegation.records import Entry, RecordStore
 from delegation.records.labels import queue_name_of, run_name_of, tags_of
-from delegation.request import DelegationRequest, Endpoint
+from delegation.request import DelegationRequest
 from delegation.secrets import forget
 from delegation.settings import Settings
-from delegation.shared_state import SharedState, claim
+from delegation.shared_state import SharedState
+from delegation.submitting import enter, parameter_of, queue_limit, slots_of
 from mcp_entry import stack
 from mcp_entry.lost import close_unsubmitted
 from mcp_entry.prefect_api import Deployment, FlowRun, NewRun, PrefectApi
 from mcp_entry.results import Started
 from mcp_entry.stack import Connection, Say
 
-_PARAMETER_BYTES = 500_000  # Prefect refuses parameters above 512 KiB
-_TASK_BEGINNING = 2_000
 _CALLS = ("delegate_task", "delegate_agentic_task", "task", "agentic", "batch")
 _CALLS_QUEUE = "calls"
 
@@ -82,36 +76,18 @@ def _claimed(
     deployment: Deployment,
 ) -> Started:
     with SharedState(connection.database_url) as state:
-        row = claim(
-            state,
-            id=request.id,
-            key=request.card.key,
-            request_hash=request_hash(request.card),
-            created_at=request.created_at,
-        )
-    entry = None if row.is_new else _entry(records, row.id)
-    if entry is None:
-        request = request.model_copy(update={"id": row.id})
-        entry = records.create(request, row.number)
-    else:
-        request = records.request(row.id)
-    if entry.flow_run_id is None and records.receipt(row.id) is None:
+        entered = enter(state, records, request)
+    request, entry = entered.request, entered.entry
+    if entered.lacks_flow_run(records):
         entry = _started(settings, records, request, api, deployment)
     return Started(
-        id=row.id,
-        number=row.number,
-        is_new=row.is_new,
+        id=request.id,
+        number=entered.number,
+        is_new=entered.is_new,
         flow_run_id=entry.flow_run_id,
         ui_url=connection.run_url(entry.flow_run_id),
         warnings=request.warnings,
     )
-
-
-def _entry(records: RecordStore, delegation_id: str) -> Entry | None:
-    try:
-        return records.entry(delegation_id)
-    except NotFoundError:
-        return None
 
 
 def _started(
@@ -134,7 +110,7 @@ def _started(
 def _flow_run(settings: Settings, request: DelegationRequest, api: PrefectApi, deployment: Deployment) -> FlowRun:
     bucket = request.endpoint.bucket
     for endpoint in (request.endpoint, *request.chain):
-        api.ensure_limit(limit_name_of(endpoint.bucket), _slots(settings, endpoint.bucket))
+        api.ensure_limit(limit_name_of(endpoint.bucket), slots_of(settings, endpoint.bucket))
     queue = _CALLS_QUEUE if request.tool in _CALLS else queue_name_of(bucket, request.card.queue)
     if queue == _CALLS_QUEUE:  # their own bound, whatever their buckets: one queue for all front doors
         chosen = "max_concurrency" in settings.model_fields_set
@@ -146,37 +122,9 @@ def _flow_run(settings: Settings, request: DelegationRequest, api: PrefectApi, d
         deployment,
         NewRun(
             name=run_name_of(request),
-            parameters={"request": _parameter(request)},
+            parameters={"request": parameter_of(request)},
             tags=tags_of(request),
             work_queue=queue,
             idempotency_key=request.id,
         ),
     )
-
-
-def queue_limit(settings: Settings, request: DelegationRequest) -> int:
-    """How many runs of the request's queue may have a process."""
-    chain: dict[str, Endpoint] = {endpoint.bucket: endpoint for endpoint in request.chain}
-    chain.pop(request.endpoint.bucket, None)
-    return buckets.queue_limit(
-        _slots(settings, request.endpoint.bucket), (_slots(settings, bucket) for bucket in chain)
-    )
-
-
-def _slots(settings: Settings, bucket: str) -> int:
-    return ceiling_of(bucket, settings.ceilings, settings.catalogue.buckets).slots
-
-
-def _parameter(request: DelegationRequest) -> dict[str, Any]:
-    """The request as a flow parameter; a task too long for one stays in the record and only its beginning travels."""
-    whole = request.model_dump(mode="json")
-    if len(json.dumps(whole)) <= _PARAMETER_BYTES:
-        return whole
-    card = {**whole["card"], "task": request.card.task[:_TASK_BEGINNING]}
-    added = request.added[:_TASK_BEGINNING] if request.added else None
-    return {**whole, "card": card, "added": added, "task_in_record": True}
-
-
-def request_hash(card: Card) -> str:
-    """What the caller asked for, without the key itself."""
-    return hashlib.sha256(card.model_dump_json(exclude={"key"}).encode()).hexdigest()

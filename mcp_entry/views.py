@@ -80,6 +80,7 @@ class Line(BaseModel):
     state: str
     progress: str | None
     queue_reason: str | None = Field(default=None, description="Why it waits, in one word.")
+    queue_position: int | None = Field(default=None, description="1 is the next one to get a slot.")
     parked_until: datetime | None = Field(default=None, description="It has no process until then, and comes back.")
     task: str | None
     model: str | None
@@ -183,6 +184,7 @@ def line_of(summary: Summary) -> Line:
         state=state_of(summary),
         progress=None if receipt or summary.problem else progress_line(summary.progress),
         queue_reason=progress.queue_reason if progress else None,
+        queue_position=progress.queue_position if progress else None,
         parked_until=progress.parked_until if progress else None,
         task=entry.title if entry else None,
         model=entry.model if entry else None,

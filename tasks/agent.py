@@ -3,10 +3,8 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import cast
 from uuid import UUID, uuid4
 
-from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.client.orchestration import get_client
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
@@ -15,14 +13,16 @@ from delegation import steps
 from delegation.agents.results import TurnReport
 from delegation.checkout.worktree import Worktree
 from delegation.errors import EndpointError
-from delegation.records import Progress
 from delegation.records.wording import count
 from delegation.request import DelegationRequest, Endpoint
 from delegation.slots.remedy import Remedy, remedy_for
+from delegation.steps.gated import SlotLost, Withheld
 from delegation.work import Work
-from tasks.gate import Gate, Waiting
+from tasks.gate import Gate
 from tasks.leases import Leases
+from tasks.progress import ProgressBar, progress_bar
 from tasks.seat import Seat
+from tasks.waiting import WaitingRoom
 
 
 def work_in_a_slot(request: DelegationRequest, worktree: Worktree) -> Work:
@@ -34,23 +34,38 @@ def work_in_a_slot(request: DelegationRequest, worktree: Worktree) -> Work:
     with _gate(request) as gate:
         while True:
             course = steps.course(request)
-            with gate.seat(course.candidates) as seat:
+            with progress_bar() as bar, gate.seat(course.candidates) as seat:  # no slot is held while the bar ends
                 seat.throttles = course.throttles
                 seat.reserve()
                 steps.hand_over(request, worktree, seat.endpoint)
                 _say_who(course.at_work or request.endpoint.alias, seat.endpoint)
                 try:
-                    return _work(request, worktree, seat)
-                except EndpointError as error:
+                    return _work(request, worktree, seat, bar)
+                except (EndpointError, Withheld) as error:
                     failure = error
-            _note_or_raise(request, seat.endpoint, failure)
+            if isinstance(failure, EndpointError):
+                _note_or_raise(request, seat.endpoint, failure)
+            else:
+                _note_withheld(request, seat.endpoint, failure)
 
 
-def _work(request: DelegationRequest, worktree: Worktree, seat: Seat) -> Work:
-    turns = _Turns(request, seat.endpoint)
-    work = steps.work(request, worktree, endpoint=seat.endpoint, gatekeeper=seat, on_turn=turns.tell)
-    turns.tell_end(work)
+def _work(request: DelegationRequest, worktree: Worktree, seat: Seat, bar: ProgressBar) -> Work:
+    alias, most = seat.endpoint.alias, request.limits.max_turns
+    get_run_logger().info("Model %r begins; it has %s turns at most.", alias, most)
+    bar.tell(0.0, f"Turns of {alias}, at most {most}")
+    work = steps.work(
+        request, worktree, endpoint=seat.endpoint, gatekeeper=seat, on_turn=lambda report: _tell_turn(report, bar)
+    )
+    turns = count(work.turns, "turn")
+    get_run_logger().info("The model ended by itself, after %s and %s.", turns, count(work.tool_calls, "tool call"))
+    bar.tell(100.0, f"Ended by itself after {turns}")
     return work
+
+
+def _tell_turn(report: TurnReport, bar: ProgressBar) -> None:
+    did = f"the model used the tool {report.last_tool}" if report.last_tool else "the model used no tool"
+    get_run_logger().info("Turn %s of at most %s: %s.", report.turn, report.max_turns, did)
+    bar.tell(100.0 * report.turn / report.max_turns)
 
 
 def _note_or_raise(request: DelegationRequest, endpoint: Endpoint, failure: EndpointError) -> None:
@@ -65,6 +80,13 @@ def _note_or_raise(request: DelegationRequest, endpoint: Endpoint, failure: Endp
             steps.note_wait(request, endpoint, failure)
         case "fail_over":
             steps.note_giving_up(request, endpoint, failure)
+
+
+def _note_withheld(request: DelegationRequest, endpoint: Endpoint, withheld: Withheld) -> None:
+    """The model was not asked, so this counts neither as a try nor as a refusal."""
+    get_run_logger().info("Back to the gate: %s", withheld)
+    if not isinstance(withheld, SlotLost):
+        steps.note_wait(request, endpoint, withheld, asked=False)
 
 
 def _said(remedy: Remedy, endpoint: Endpoint) -> str:
@@ -86,36 +108,9 @@ def _gate(request: DelegationRequest) -> Generator[Gate]:
         steps.open_purse(state, request) as purse,
     ):
         leases = Leases(client, UUID(run_id) if run_id else uuid4())
-        yield Gate(request, leases, state, purse, lambda waiting: _tell_waiting(request, waiting))
-
-
-def _tell_waiting(request: DelegationRequest, waiting: Waiting) -> None:
-    place = f", number {waiting.position} in line" if waiting.position else ""
-    detail = f"waiting for a slot of {waiting.bucket!r} for {waiting.seconds:.0f} s{place}"
-    steps.records().write_status(request.id, Progress(step="waiting", queue_reason=waiting.reason, detail=detail))
+        yield Gate(request, leases, state, purse, WaitingRoom(request, client, UUID(run_id) if run_id else None))
 
 
 def _say_who(before: str, endpoint: Endpoint) -> None:
     if before != endpoint.alias:
         get_run_logger().info("Model %r goes on in the place of %r.", endpoint.alias, before)
-
-
-class _Turns:
-    """One log line and one move of the progress bar per turn; the bar is full when the agent ended by itself."""
-
-    def __init__(self, request: DelegationRequest, endpoint: Endpoint) -> None:
-        self._logger = get_run_logger()
-        limits = request.limits
-        self._logger.info("Model %r begins; it has %s turns at most.", endpoint.alias, limits.max_turns)
-        made = create_progress_artifact(0.0, description=f"Turns of {endpoint.alias}, at most {limits.max_turns}")
-        self._artifact = cast("UUID", made)  # sync, since no event loop runs
-
-    def tell(self, report: TurnReport) -> None:
-        did = f"the model used the tool {report.last_tool}" if report.last_tool else "the model used no tool"
-        self._logger.info("Turn %s of at most %s: %s.", report.turn, report.max_turns, did)
-        update_progress_artifact(self._artifact, 100.0 * report.turn / report.max_turns)
-
-    def tell_end(self, work: Work) -> None:
-        turns = count(work.turns, "turn")
-        self._logger.info("The model ended by itself, after %s and %s.", turns, count(work.tool_calls, "tool call"))
-        update_progress_artifact(self._artifact, 100.0, description=f"Ended by itself after {turns}")

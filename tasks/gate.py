@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from uuid import UUID
 
 import httpx
 from prefect.exceptions import PrefectHTTPStatusError
@@ -17,13 +18,15 @@ from prefect.exceptions import PrefectHTTPStatusError
 from delegation.errors import DelegateError, StackError, WorkFailed
 from delegation.failures import QueueReason
 from delegation.request import DelegationRequest, Endpoint
-from delegation.shared_state import SharedState, cooldowns, tickets
+from delegation.shared_state import SharedState, UnusableTables, cooldowns, tickets
 from delegation.slots.candidates import Cooling, open_candidates
 from delegation.steps.purse import Purse
+from tasks.held import HeldSlot
 from tasks.leases import Leases
 from tasks.seat import Seat
 
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 2.0
+_DENIED_PAUSE_SECONDS = 1.0
 _CEILING_SECONDS = 10.0
 _UNREACHABLE_SECONDS = 180.0
 
@@ -45,7 +48,8 @@ class ComeBack(DelegateError):
 
 @dataclass(frozen=True)
 class Waiting:
-    """What a delegation waits for at this moment. `position` is 1 for the next one."""
+    """What a delegation waits for at this moment. `position` is 1 for the next one, 0 for one whose turn it is though
+    the user's limit is full."""
 
     bucket: str
     reason: QueueReason
@@ -54,7 +58,7 @@ class Waiting:
 
 
 class Gate:
-    """One delegation's way to a slot. `tell` hears what it waits for, at every look."""
+    """One delegation's way to a slot. `tell` hears what it waits for at every look, and None once it has its seat."""
 
     def __init__(
         self,
@@ -62,7 +66,7 @@ class Gate:
         leases: Leases,
         state: SharedState,
         purse: Purse,
-        tell: Callable[[Waiting], None],
+        tell: Callable[[Waiting | None], None],
     ) -> None:
         self._request, self._leases, self._state, self._tell = request, leases, state, tell
         self._purse = purse
@@ -81,8 +85,11 @@ class Gate:
                     found = self._look(candidates, time.monotonic() - begun)
                     if isinstance(found, Seat):
                         self._leave_others(candidates, found)
+                        self._tell(None)
                         return found
                     pause, reached = found, time.monotonic()
+                except UnusableTables as error:
+                    raise WorkFailed("storage", f"slots cannot be counted: {error}") from error
                 except (StackError, httpx.HTTPError, PrefectHTTPStatusError) as error:
                     if time.monotonic() - reached > _UNREACHABLE_SECONDS:
                         raise WorkFailed("storage", f"slots cannot be counted: {error}") from error
@@ -107,7 +114,7 @@ class Gate:
         if waiting is None:
             return _LONGEST_PAUSE_SECONDS
         self._tell(waiting)
-        return min(_SHORTEST_PAUSE_SECONDS * (waiting.position or 1), _LONGEST_PAUSE_SECONDS)
+        return _pause(waiting)
 
     def _try(self, endpoint: Endpoint, waited: float) -> Seat | Waiting:
         bucket, holder, now = endpoint.bucket, self._request.id, datetime.now(UTC)
@@ -127,12 +134,38 @@ class Gate:
         if may not in ("go", "probe"):
             tickets.leave(self._state, holder, bucket=bucket, now=now)
             return Waiting(bucket, "cooldown", None, waited)
-        lease = self._leases.acquire(bucket)
+        try:
+            lease = self._leases.acquire(bucket)
+        except BaseException:
+            self._step_back(endpoint)
+            raise
         if lease is None:
-            cooldowns.release_probe(self._state, endpoint.quota_pool, holder=holder, now=now)
-            tickets.leave(self._state, holder, bucket=bucket, now=now)
+            self._step_back(endpoint)
             return Waiting(bucket, "bucket_full", place.position, waited)
-        return Seat(self._leases, self._state, self._purse, endpoint, holder, lease, ceiling=ceiling)
+        return Seat(self._slot(endpoint, lease, ceiling), self._state, self._purse, endpoint)
+
+    def _slot(self, endpoint: Endpoint, lease: UUID, ceiling: int) -> HeldSlot:
+        request = self._request
+        return HeldSlot(
+            self._leases,
+            self._state,
+            endpoint.bucket,
+            endpoint.quota_pool,
+            request.id,
+            lease,
+            ceiling=ceiling,
+            priority=request.card.queue,
+            asked_at=request.created_at,
+        )
+
+    def _step_back(self, endpoint: Endpoint) -> None:
+        """Its turn has come to nothing: the next may try, and may probe."""
+        now = datetime.now(UTC)
+        try:
+            cooldowns.release_probe(self._state, endpoint.quota_pool, holder=self._request.id, now=now)
+            tickets.leave(self._state, self._request.id, bucket=endpoint.bucket, now=now)
+        except StackError:
+            return  # both end by themselves
 
     def _ceiling(self, bucket: str) -> int:
         """Read anew from time to time: the user may change it while others wait."""
@@ -150,6 +183,15 @@ class Gate:
                 tickets.leave(self._state, self._request.id, bucket=bucket, now=now)
             except StackError:
                 return  # its lease ends by itself
+
+
+def _pause(waiting: Waiting) -> float:
+    """Seconds until the next look: the nearer to its turn, the shorter."""
+    if waiting.position is None:
+        return 2 * _SHORTEST_PAUSE_SECONDS
+    if waiting.position == 0:
+        return _DENIED_PAUSE_SECONDS
+    return min(_SHORTEST_PAUSE_SECONDS * waiting.position, _LONGEST_PAUSE_SECONDS)
 
 
 def _come_back(cooling: Cooling) -> ComeBack:

@@ -59,16 +59,28 @@ class HeldSlot:
             self.renew()
         return not self._lost.is_set() or self._take_again()
 
+    def fits(self) -> bool:
+        """Whether so many slots may be in use just now. Tables that cannot be reached say nothing against it."""
+        try:
+            return tickets.fits(
+                self._state, self.bucket, holder=self.holder, ceiling=self.ceiling, now=datetime.now(UTC)
+            )
+        except StackError:
+            return True
+
     def renew(self) -> None:
         """Say that the holder lives, and find out whether the slot is still its own."""
         with self._renewing:
-            if self._lost.is_set():
-                return
-            answer = self._leases.renew(self._lease)
-            if answer == "lost" or not self._has_ticket():
+            if not self._has_ticket():
                 self._lost.set()
-            elif answer == "renewed":
-                self._renewed_at = _clocks()
+            elif (
+                not self._lost.is_set()
+            ):  # without a lease the ticket alone keeps others out, until a request has ended
+                answer = self._leases.renew(self._lease)
+                if answer == "renewed":
+                    self._renewed_at = _clocks()
+                elif answer == "lost":
+                    self._lost.set()
 
     def _has_ticket(self) -> bool:
         now = datetime.now(UTC)

@@ -17,6 +17,7 @@ from prefect.client.schemas.responses import ConcurrencyLimitWithLeaseResponse
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 from delegation.errors import WorkFailed
+from delegation.models.buckets import limit_name_of
 
 LEASE_SECONDS = 60.0  # the least the server grants
 Renewal = Literal["renewed", "lost", "unreachable"]
@@ -33,7 +34,7 @@ class Leases:
     def ceiling(self, bucket: str) -> int:
         """The most that may hold a slot of the bucket, as the user set it. Raises WorkFailed('storage') without one."""
         try:
-            limit = self._client.read_global_concurrency_limit_by_name(_limit_name(bucket))
+            limit = self._client.read_global_concurrency_limit_by_name(limit_name_of(bucket))
         except ObjectNotFound as error:
             raise _missing(bucket) from error
         return limit.limit
@@ -44,7 +45,7 @@ class Leases:
         Raises WorkFailed("storage") when the limit does not exist or the server refuses: without it nothing may run. A
         server that is not able to answer raises PrefectHTTPStatusError or httpx.HTTPError: it may be asked again.
         """
-        name = _limit_name(bucket)
+        name = limit_name_of(bucket)
         try:
             response = self._client.increment_concurrency_slots_with_lease(
                 names=[name], slots=1, mode="concurrency", lease_duration=LEASE_SECONDS, holder=self._holder
@@ -76,14 +77,10 @@ class Leases:
         try:
             self._client.release_concurrency_slots_with_lease(lease)
         except (httpx.HTTPError, PrefectHTTPStatusError) as error:
-            _logger.warning("slot of %s not given back, its lease ends by itself: %s", _limit_name(bucket), error)
-
-
-def _limit_name(bucket: str) -> str:
-    return f"bucket:{bucket}"
+            _logger.warning("slot of %s not given back, its lease ends by itself: %s", limit_name_of(bucket), error)
 
 
 def _missing(bucket: str) -> WorkFailed:
     return WorkFailed(
-        "storage", f"the limit {_limit_name(bucket)!r} is missing, so nothing may run: `delegate up` makes it again"
+        "storage", f"the limit {limit_name_of(bucket)!r} is missing, so nothing may run: `delegate up` makes it again"
     )

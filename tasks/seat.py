@@ -14,11 +14,12 @@ from delegation.request import Endpoint
 from delegation.shared_state import SharedState, caps, cooldowns, tickets
 from delegation.shared_state.cooldowns import Cooldown, Probing
 from delegation.slots.remedy import mark_of
-from delegation.steps.gated import Withheld
+from delegation.steps.gated import SlotLost, Withheld
 from delegation.steps.purse import Purse
 from tasks.held import HeldSlot
 
-_PROBE_PATIENCE_SECONDS, _PAUSE_SECONDS = 3.0, 0.25
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 5.0, 0.25
+"""So long a seat is kept while the model may not be asked: nobody else could use it, and leaving costs seconds."""
 _logger = logging.getLogger(__name__)
 
 
@@ -52,15 +53,17 @@ class Seat:
         """Returns when the model may be asked. Raises WorkFailed('budget') where no money is left, and Withheld where
         the gate has to decide anew: the slot is lost and taken, or somebody was refused since this seat was taken."""
         self._purse.check()
-        if not self._slot.is_held():
-            raise Withheld("throttled", f"the slot of {self.endpoint.bucket!r} was lost and is taken")
-        deadline = time.monotonic() + _PROBE_PATIENCE_SECONDS
-        while (found := self._left_alone()) is not None:
-            if isinstance(found, Cooldown):
-                raise Withheld(found.kind, f"{self.endpoint.alias!r} is left alone until {found.until}: {found.reason}")
-            if time.monotonic() > deadline:
-                raise Withheld("throttled", f"somebody else tries whether {self.endpoint.alias!r} answers again")
-            time.sleep(_PAUSE_SECONDS)
+        deadline, waited = time.monotonic() + _PATIENCE_SECONDS, False
+        while True:
+            if not self._slot.is_held():
+                raise SlotLost("throttled", f"the slot of {self.endpoint.bucket!r} was lost and is not free")
+            found = self._left_alone()
+            if found is None:
+                break
+            _wait_for(self.endpoint.alias, found, deadline - time.monotonic())
+            waited = True
+        if waited and not self._slot.fits():
+            raise Withheld("throttled", f"{self.endpoint.alias!r} takes fewer at once than hold a slot of it")
 
     def answered(self) -> None:
         """The model gave a reply: its pool is no longer in doubt, and its bucket may widen."""
@@ -107,3 +110,16 @@ class Seat:
         except StackError as error:
             with contextlib.suppress(Exception):
                 _logger.warning("the shared tables were not told: %s", error)
+
+
+def _wait_for(alias: str, found: Cooldown | Probing, left_seconds: float) -> None:
+    """A moment. Raises Withheld where it would take longer than is left."""
+    if isinstance(found, Probing):
+        if left_seconds <= 0:
+            raise Withheld("throttled", f"somebody else tries whether {alias!r} answers again")
+        time.sleep(_PAUSE_SECONDS)
+        return
+    seconds = (found.until - datetime.now(UTC)).total_seconds()
+    if seconds > left_seconds:
+        raise Withheld(found.kind, f"{alias!r} is left alone until {found.until:%H:%M:%S} UTC: {found.reason}")
+    time.sleep(max(seconds, 0.0) + 0.01)

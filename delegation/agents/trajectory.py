@@ -46,7 +46,7 @@ class Trajectory:
     turn     turn, tool_calls, last_tool, elapsed_seconds, tree
     resume   turn, tree_changed
     continued parent_id                          (what stands before is another delegation's: its counts are not ours)
-    wait     alias, failure_kind, failure_message           (the model refused and is asked again later)
+    wait     alias, failure_kind, failure_message, asked    (the model refused this or another run and is asked later)
     gave_up  alias, failure_kind, failure_message           (another model is to go on)
     handover from, to, model, note, tree, files, ref, failure_kind, failure_message    (another model goes on from here)
     end      stop_reason, failure_kind, failure_message, answer, claim, ...

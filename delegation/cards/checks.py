@@ -6,9 +6,7 @@ from delegation.cards.fields import same_id
 from delegation.cards.found import FoundCard, Problem
 
 
-def sound(
-    cards: Sequence[FoundCard], broken: Collection[str]
-) -> tuple[tuple[FoundCard, ...], tuple[Problem, ...]]:
+def sound(cards: Sequence[FoundCard], broken: Collection[str]) -> tuple[tuple[FoundCard, ...], tuple[Problem, ...]]:
     """The cards that may run, with `depends_on` in the words of those it names; and what is wrong with the others.
 
     A card that depends on a broken one is sound: it is the night that passes it over. `broken` are the ids of those.

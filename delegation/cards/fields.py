@@ -34,7 +34,7 @@ class CardFields(Card):
     id: str = Field(min_length=1, description="What other cards and the report call it; none means the file's name.")
     depends_on: tuple[str, ...] = Field(default=(), description="Ids of cards that must be accepted before it begins.")
     build_on: bool = Field(
-        default=False, description="Start from what the cards in `depends_on` made, not from `base` alone."
+        default=False, description="Start from what the one card in `depends_on` made, in the place of `base`."
     )
     priority: int = Field(default=0, ge=-1000, le=1000, description="The higher goes first.")
     attempts: int = Field(default=1, ge=1, le=10, description="Do it so many times and keep the best.")
@@ -62,8 +62,10 @@ class CardFields(Card):
     def _fit_together(self) -> "CardFields":
         if self.isolation == "in_place" and (self.attempts > 1 or self.build_on):
             raise ValueError("isolation 'in_place' allows neither attempts above 1 nor build_on")
-        if self.build_on and not self.depends_on:
-            raise ValueError("build_on needs cards in depends_on")
+        if self.build_on and len(self.depends_on) != 1:
+            raise ValueError("build_on needs exactly one card in depends_on; that one may build on another")
+        if self.build_on and self.base != "HEAD":
+            raise ValueError("build_on takes the place of base: give one of them")
         if self.provider_url is not None:
             raise ValueError("provider_url cannot stand in a card, which holds no keys: name a model of the catalogue")
         return self

@@ -44,13 +44,14 @@ def read_cards(source: Path, no_repository: Path) -> CardSet:
     problems: list[Problem] = []
     for file in files:
         for found in _cards_of(file, source, no_repository):
-            (cards if isinstance(found, FoundCard) else problems).append(found)  # type: ignore[arg-type]
+            if isinstance(found, FoundCard):
+                cards.append(found)
+            else:
+                problems.append(found)
     if len(cards) > MOST_CARDS:
         raise UsageError(f"{shown(source)!r} holds {len(cards)} cards: at most {MOST_CARDS} are read at once")
     whole, more = sound(cards, {problem.card for problem in problems if problem.card})
-    return CardSet(
-        source=shown(source), cards=whole, problems=(*problems, *more), passed_over=tuple(passed_over)
-    )
+    return CardSet(source=shown(source), cards=whole, problems=(*problems, *more), passed_over=tuple(passed_over))
 
 
 def _files(source: Path) -> tuple[list[Path], list[str]]:
@@ -100,32 +101,30 @@ def _cards_of(file: Path, source: Path, no_repository: Path) -> Iterator[FoundCa
             else:
                 yield from _checked(found, file, no_repository)
     except Broken as broken:
-        yield broken.problem(name).model_copy(update={"card": stem})
+        yield broken.problem(name, stem)
 
 
 def _checked(raw: RawCard, file: Path, no_repository: Path) -> Iterator[FoundCard | Problem]:
     name, given = shown(file), raw.fields.get("id", raw.fields.get("name", raw.default_id))
     card_id = given if isinstance(given, str) else raw.default_id
+    told: dict[str, str] = {}
     try:
-        fields, told = _named(raw)
+        fields = _named(raw, told)
         fields.setdefault("id", raw.default_id)
         _put_repository(fields, raw, file, no_repository)
         yield FoundCard(fields=CardFields.model_validate(fields), file=name, line=raw.line)
     except Broken as broken:
-        yield broken.problem(name).model_copy(update={"card": card_id})
+        yield broken.problem(name, card_id)
     except ValidationError as error:
         for wrong in wrong_values(error, CardFields):
             key = told.get(str(wrong.place[0]), str(wrong.place[0])) if wrong.place else None
             said = wrong.named(told) if wrong.place else wrong.reason
-            yield Problem(
-                file=name, line=raw.lines.get(key or "", raw.line), key=key, message=said, card=card_id
-            )
+            yield Problem(file=name, line=raw.lines.get(key or "", raw.line), key=key, message=said, card=card_id)
 
 
-def _named(raw: RawCard) -> tuple[dict[str, Any], dict[str, str]]:
-    """The fields under our names, and what the card calls those that it calls otherwise."""
+def _named(raw: RawCard, told: dict[str, str]) -> dict[str, Any]:
+    """The fields under our names; `told` gets what the card calls those that it calls otherwise."""
     fields: dict[str, Any] = {}
-    told: dict[str, str] = {}
     for key, value in raw.fields.items():
         field = OTHER_NAMES.get(key, key)
         if field in fields:
@@ -135,16 +134,23 @@ def _named(raw: RawCard) -> tuple[dict[str, Any], dict[str, str]]:
         fields[field] = value
         if key != field:
             told[field] = key
-    return fields, told
+    return fields
 
 
 def _put_repository(fields: dict[str, Any], raw: RawCard, file: Path, no_repository: Path) -> None:
     """A path is relative to the file. A question may be about no folder at all; a change is always made somewhere."""
     repo = fields.get("repo")
     if isinstance(repo, str) and repo.strip():
-        fields["repo"] = str(file.parent / Path(repo).expanduser())
+        fields["repo"] = _absolute(repo, file, raw)
     elif repo is None:
         if fields.get("expects") != "answer" and not (raw.is_job and "expects" not in fields):
             raise Broken("repo is missing: name the folder, or say `expects: answer` for a question", raw.line, "repo")
         fields.update(repo=str(no_repository), expects="answer")
         fields.setdefault("max_turns", 1)
+
+
+def _absolute(repo: str, file: Path, raw: RawCard) -> str:
+    try:
+        return str(file.parent / Path(repo).expanduser())
+    except RuntimeError:  # ~somebody
+        raise Broken(f"repo {repo!r} names a user who is not known here", raw.lines.get("repo"), "repo") from None

@@ -13,7 +13,7 @@ from delegation.card import Card
 from delegation.cards.fields import CardFields
 from delegation.values import Value
 
-_SAYS_NOTHING_OF_THE_WORK = {"priority", "tags", "review_by", "queue"}
+_SAYS_NOTHING_OF_THE_WORK = {"priority", "tags", "review_by", "attempts", "depends_on"}
 
 
 class Problem(Value):
@@ -84,14 +84,14 @@ class RawCard:
 
 
 class Broken(Exception):
-    """A file, or one card of it, that cannot be read. The rest of the file is still good where `goes_on`."""
+    """A file, or one card of it, that cannot be read. `card` is its id as far as it was read."""
 
-    def __init__(self, message: str, line: int | None = None, key: str | None = None) -> None:
+    def __init__(self, message: str, line: int | None = None, key: str | None = None, card: str | None = None) -> None:
         super().__init__(message)
-        self.line, self.key = line, key
+        self.line, self.key, self.card = line, key, card
 
-    def problem(self, file: str) -> Problem:
-        return Problem(file=file, line=self.line, key=self.key, message=str(self))
+    def problem(self, file: str, card: str | None = None) -> Problem:
+        return Problem(file=file, line=self.line, key=self.key, message=str(self), card=self.card or card)
 
 
 def shown(path: Path) -> str:

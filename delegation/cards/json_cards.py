@@ -32,7 +32,7 @@ def cards_in_json_lines(text: str, stem: str) -> Iterator[RawCard | Broken]:
             _refuse_no_object(value, number)
             yield RawCard(value, number, dict.fromkeys(value, number), f"{stem}-{number}", is_job=True)
         except Broken as broken:
-            yield Broken(str(broken), number, broken.key)
+            yield Broken(str(broken), number, broken.key, f"{stem}-{number}")
     if not found:
         yield Broken("there is no card in it", 1)
 
@@ -57,6 +57,7 @@ def _card(value: Any, text: str, start: int, end: int, default_id: str) -> RawCa
     try:
         _refuse_no_object(value, line)
     except Broken as broken:
+        broken.card = default_id
         return broken
     lines = {key: line + text.count("\n", start, _key_place(text, key, start, end)) for key in value}
     return RawCard(value, line, lines, default_id)

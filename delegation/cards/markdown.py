@@ -19,9 +19,7 @@ def cards_in_markdown(text: str, stem: str) -> Iterator[RawCard | Broken]:
     if end is None:
         raise Broken("the front matter that begins in line 1 is not closed by a line of '---'", len(lines))
     node = node_of("\n".join(lines[1:end]), line_before=1)
-    card = (
-        RawCard({}, 1, {}, stem) if node is None else mapping_of(node, default_id=stem, line_before=1)
-    )
+    card = RawCard({}, 1, {}, stem) if node is None else mapping_of(node, default_id=stem, line_before=1)
     yield _with_body(card, "\n".join(lines[end + 1 :]).strip(), end + 2)
 
 
@@ -30,7 +28,9 @@ def _with_body(card: RawCard, body: str, line: int) -> RawCard:
         return card
     given = next((name for name in ("task", "prompt") if name in card.fields), None)
     if given is not None:
-        raise Broken(f"{given} stands in the front matter, and there is a text below it: give one", line, given)
+        raise Broken(
+            f"{given} stands in the front matter, and there is a text below it: give one", card.lines[given], given
+        )
     return replace(card, fields={**card.fields, "task": body}, lines={**card.lines, "task": line})
 
 

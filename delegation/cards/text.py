@@ -1,7 +1,6 @@
 """The text of a card file: whatever an editor or a shell on any system saved, or a reason why it cannot be read."""
 
 import codecs
-import os
 import stat
 from pathlib import Path
 
@@ -24,16 +23,12 @@ def _content(path: Path) -> bytes:
             raise Broken("is not a regular file")
         if found.st_size > MOST_BYTES:
             raise Broken(f"is longer than {MOST_BYTES // 1024**2} MiB, which is the limit")
-        with path.open("rb", opener=_without_waiting) as stream:
+        with path.open("rb") as stream:
             return stream.read(MOST_BYTES)
     except FileNotFoundError:
         raise Broken("is a link to nothing" if path.is_symlink() else "is gone") from None
     except OSError as error:
         raise Broken(f"cannot be read: {error.strerror or error}") from error
-
-
-def _without_waiting(name: str, flags: int) -> int:
-    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def decoded(content: bytes) -> str:

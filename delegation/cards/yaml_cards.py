@@ -18,6 +18,7 @@ def cards_in_yaml(text: str, stem: str) -> Iterator[RawCard | Broken]:
         try:
             yield mapping_of(node, default_id=default_id)
         except Broken as broken:
+            broken.card = broken.card or default_id
             yield broken
 
 
@@ -32,9 +33,14 @@ def mapping_of(node: yaml.Node | None, *, default_id: str, line_before: int = 0)
         if not isinstance(key, str):
             raise Broken(f"the key {key!r} must be a text", line, str(key))
         if key in fields:
-            raise Broken(f"{key} stands there twice, first in line {lines[key]}", line, key)
+            raise Broken(f"{key} stands there twice, first in line {lines[key]}", line, key, _id_in(fields))
         fields[key], lines[key] = _value(value_node, line_before), line
     return RawCard(fields, _line(node, line_before), lines, default_id)
+
+
+def _id_in(fields: dict[str, Any]) -> str | None:
+    name = fields.get("id", fields.get("name"))
+    return name if isinstance(name, str) else None
 
 
 def node_of(text: str, line_before: int = 0) -> yaml.Node | None:

@@ -1,7 +1,7 @@
 """One request and its answer: a `Reply`, or what went wrong together with what would help."""
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NoReturn
@@ -24,6 +24,8 @@ from delegation.request import Endpoint
 # reask_more: it needs more room; reask_whole: it should not be streamed. end: another try would not help.
 Remedy = Literal["connect", "retry", "reask", "reask_more", "reask_whole", "end"]
 LONGEST_ERROR_BYTES = 64 * 1024
+LONGEST_ANSWER_BYTES = 64 * 1024 * 1024
+"""On the wire; the longest honest answer, every token a piece of its own, is a third of that."""
 _ROUTING = ("x-bifrost-routing-info-", "x-litellm-model-", "x-litellm-attempted-", "x-litellm-call-id")
 
 
@@ -69,6 +71,7 @@ def attempt(line: Line, question: Question, on_text: Callable[[str], None] | Non
     body = json.dumps(line.wire.payload(question), ensure_ascii=False).encode("utf-8", errors="replace")
     try:
         with _translated(line, reader, live), _post(line, question, body) as response:
+            response.stream = _Bounded(response.stream)
             _refuse(line, response)
             _read(line, response, reader, live)
             reply = _finished(line, question, reader.draft, response, len(body))
@@ -79,10 +82,33 @@ def attempt(line: Line, question: Question, on_text: Callable[[str], None] | Non
     return reply
 
 
+class AnswerTooLong(Exception):
+    """An endpoint that does not stop sending."""
+
+
+class _Bounded(httpx.SyncByteStream):
+    """The bytes of an answer, up to a length that no honest answer has."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        received = 0
+        for chunk in self._stream:
+            received += len(chunk)
+            if received > LONGEST_ANSWER_BYTES:
+                raise AnswerTooLong
+            yield chunk
+
+    def close(self) -> None:
+        self._stream.close()
+
+
 def _post(line: Line, question: Question, body: bytes) -> Any:
     headers = {
         "content-type": "application/json",
         "accept": "text/event-stream" if question.stream else "application/json",
+        "accept-encoding": "identity",  # what arrives is bounded, and so must be what it becomes
         "user-agent": "delegate-flows",
         **line.wire.headers(line.key, question.dialect),
         **line.endpoint.headers,
@@ -119,6 +145,8 @@ def _translated(line: Line, reader: Reader, live: LiveText) -> Generator[None, N
     except DeadlineReached as error:
         what = "had not finished its answer when the time was up"
         _fail(line, "time_limit", "end", what, error, usage=_begun(reader))
+    except AnswerTooLong as error:
+        _fail(line, "truncated", "end", f"sent more than {LONGEST_ANSWER_BYTES // 1024**2} MiB as one answer", error)
     except AddressRefused as error:
         _fail(line, "privacy", "end", f"was not contacted: {error}", error)
 
@@ -137,6 +165,9 @@ def _fail(
 
 def _refuse(line: Line, response: httpx.Response) -> None:
     """Raises AttemptFailed when the answer is an error or no answer of a model at all."""
+    encoding = response.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        _fail(line, "bad_request", "end", f"compressed its answer ({encoding}), which was not asked for", None)
     if response.status_code == 200 and "text/html" not in response.headers.get("content-type", ""):
         return
     text = _beginning(response)

@@ -1,5 +1,6 @@
 """Git settings under which agy is not let into a repository: they make git start programs, or reach elsewhere."""
 
+import os
 import re
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from delegation.errors import WorkFailed
 
 UNSET_UPSTREAM = "run: git branch --unset-upstream"
 _UNSAFE = re.compile(
-    r"core\.(?:fsmonitor|hookspath|sshcommand|pager|editor|askpass|gitproxy|alternaterefscommand|attributesfile|worktree)|"
+    r"core\.(?:fsmonitor|hookspath|sshcommand|pager|editor|askpass|gitproxy|alternaterefscommand|worktree)|"
     r"credential\..*|filter\..*\.(?:clean|smudge|process)|diff\..*\.(?:command|textconv)|diff\.external|"
     r"merge\..*\.driver|mergetool\..*|difftool\..*|include(?:if\..*)?\.path|uploadpack\.packobjectshook|"
     r"gpg\..*program|remote\..*\.(?:uploadpack|receivepack|proxy|vcs)|url\..*\.(?:pushinsteadof|insteadof)|"
@@ -28,7 +29,7 @@ def check_git_settings(workdir: Path) -> None:
     if found.exit_code != 0:
         return  # no repository: nothing of git's is started here
     for scope, name, value in _settings(found.stdout):
-        if scope in ("local", "worktree") and _is_unsafe(name, value):
+        if scope in ("local", "worktree") and _is_unsafe(name, value, workdir):
             raise WorkFailed(
                 "confinement",
                 f"jail_git_config: {name!r} of this repository can start programs or reach outside the jail; "
@@ -51,7 +52,11 @@ def _name_and_value(entry: str) -> tuple[str, str]:
     return name, value
 
 
-def _is_unsafe(name: str, value: str) -> bool:
+def _is_unsafe(name: str, value: str, workdir: Path) -> bool:
+    if name == "core.worktree":  # our own trees say so of themselves
+        return not Path(value).is_absolute() or not workdir.resolve().is_relative_to(Path(value).resolve())
+    if name == "core.hookspath" and value == os.devnull:  # switched off, as in our own trees
+        return False
     if name == "core.fsmonitor":
         return value.strip().lower() not in _HARMLESS_FSMONITOR
     return (name.startswith("alias.") and value.lstrip().startswith("!")) or _UNSAFE.fullmatch(name) is not None

@@ -16,6 +16,7 @@ from delegation.settings import Settings
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _PROGRAM = "claude"
+_NETWORK = "Claude Code and its commands share one network: it is on, because the model is asked over it"
 _RETRIES = 2  # of its own; ours come after
 _QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -59,6 +60,7 @@ class Claude:
             walls=walls_of(job, self._settings, env, readable=(program,)),
             confined_by=confiner.name if confiner else None,
             endpoints=(_place(endpoint),),
+            warnings=() if job.network else (_NETWORK,),
         )
 
     def reader(self, job: Job) -> ClaudeReader:  # noqa: ARG002  # the interface's

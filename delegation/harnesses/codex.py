@@ -1,8 +1,6 @@
 """The Codex CLI under the user's ChatGPT plan: one login, and for each run a database folder of its own."""
 
 import json
-import os
-import shlex
 from pathlib import Path
 
 from delegation.confinement import Confiner, Walls, find_confiner
@@ -11,18 +9,21 @@ from delegation.harnesses.codex_events import CodexReader
 from delegation.harnesses.codex_login import codex_home, login_state
 from delegation.harnesses.codex_models import DANGER
 from delegation.harnesses.harness import Command, Ended, Job, Probe, Said
+from delegation.harnesses.nesting import confiner_around
 from delegation.harnesses.order import HarnessName
 from delegation.harnesses.surroundings import environment_of, home_of, needed_program, program_path, walls_of
 from delegation.harnesses.versions import at_least, version_of
 from delegation.harnesses.words import spoken_failure
-from delegation.process import run, shell
 from delegation.receipt import Usage
 from delegation.settings import Settings
 
 _NEEDED = {"gpt-6.1": (0, 164)}
 _LOG_IN = "Run `codex login` in a terminal; waiting work goes on when auth.json has changed"
-_NESTING_SECONDS = 10
-_AS_CODEX_DOES = "--unshare-user --unshare-pid --unshare-net --ro-bind / / --dev /dev --proc /proc"
+_LOGIN_PROBLEMS = {
+    "missing": "Codex is not logged in: run `codex login`",
+    "api_key": "Codex is logged in with an API key; jobs run on the ChatGPT plan, and Codex would log that key out: "
+    "run `codex login`, or name another CODEX_HOME",
+}
 
 
 class Codex:
@@ -47,15 +48,17 @@ class Codex:
         version = version_of(program, self._settings)
         login = login_state(self._settings)
         problem = too_old(version, self._settings.codex_model)
-        if problem is None and login == "missing":
-            problem = "Codex is not logged in: run `codex login`"
+        if problem is None and login != "ok":
+            problem = _LOGIN_PROBLEMS.get(login)
         return Probe(program, version, login, problem)
 
     def command(self, job: Job) -> Command:
-        """Raises WorkFailed: no program, one that is too old for the model, or no sandbox where one is required."""
+        """Raises WorkFailed: no program, one too old for the model, a login by API key, no sandbox where required."""
         program = native(needed_program(self._settings.codex_bin, self._settings, job, "DELEGATE_CODEX_BIN"))
         if (problem := too_old(version_of(program, self._settings), job.order.model or "")) is not None:
             raise WorkFailed("config", problem)
+        if login_state(self._settings) == "api_key":
+            raise WorkFailed("auth", _LOGIN_PROBLEMS["api_key"])
         home = codex_home(self._settings)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         (home_of(job) / "sqlite").mkdir(mode=0o700, exist_ok=True)
@@ -146,35 +149,11 @@ def _installation(program: Path) -> tuple[Path, ...]:
 
 
 def _confiner(job: Job, program: Path, walls: Walls) -> Confiner | None:
-    """Ours around its own where a sandbox can be put into a sandbox; its own alone where not.
-
-    Without that look every command of the run would fail inside, while the run itself ends well.
-    """
+    """Ours around its own sandbox; without one of its own, ours alone."""
     if job.order.sandbox == DANGER:
         return find_confiner(job.confinement)
-    confiner = find_confiner("off" if job.confinement == "off" else "auto")
-    return confiner if confiner is not None and _nests(confiner, program, walls, job.workdir) else None
-
-
-def _nests(confiner: Confiner, program: Path, walls: Walls, cwd: Path) -> bool:
-    if not confiner.contains_processes:
-        return False  # macOS refuses a sandbox within a sandbox
     bundled = program.parents[1] / "codex-resources" / "bwrap"
-    return _second_sandbox_works(confiner, str(bundled) if bundled.is_file() else "bwrap", walls, cwd)
-
-
-_SEEN: dict[tuple[str, str], bool] = {}
-
-
-def _second_sandbox_works(confiner: Confiner, bwrap: str, walls: Walls, cwd: Path) -> bool:
-    """Found out once for a machine, by doing what Codex will do."""
-    key = (confiner.name, bwrap)
-    if key not in _SEEN:
-        inner = f"{shlex.quote(bwrap)} {_AS_CODEX_DOES} true"
-        env = {"PATH": os.defpath}
-        done = run(shell(inner), cwd=cwd, env=env, timeout_seconds=_NESTING_SECONDS, confiner=confiner, walls=walls)
-        _SEEN[key] = done.exit_code == 0
-    return _SEEN[key]
+    return confiner_around(job.confinement, bundled if bundled.is_file() else None, walls=walls, cwd=job.workdir)
 
 
 def _confined_by(job: Job, confiner: Confiner | None) -> str | None:

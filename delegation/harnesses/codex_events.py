@@ -65,23 +65,23 @@ class CodexReader:
             command_failures=self._failures,
             retries=self._retries,
             warnings=tuple(dict.fromkeys(self._warnings)),
-            problem=None if self._complete else problem,
+            problem=problem,
             complete=self._complete,
         )
 
     def _event(self, event: dict[str, Any]) -> Progress | None:
         match event.get("type"):
             case "thread.started":
-                self._session_id = str(event["thread_id"])
+                self._session_id = event.get("thread_id") or self._session_id
                 return Progress("started", f"thread {self._session_id}")
             case "turn.started":
                 self._turns += 1
                 self._complete = False
             case "turn.completed":
-                self._complete, self._problem = True, None
+                self._complete, self._problem, self._turn_failed = True, None, None
                 self._thread_usage = _usage(event.get("usage"))
             case "turn.failed":
-                self._turn_failed = _message(event.get("error"))
+                self._complete, self._turn_failed = False, _message(event.get("error"))
             case "error":
                 return self._error(_message(event))
             case "item.started" | "item.updated" | "item.completed":
@@ -116,7 +116,7 @@ class CodexReader:
                 return None
 
     def _tool(self, kind: str, item: dict[str, Any], done: bool) -> Progress:
-        what = one_line(str(item.get("command") or item.get("tool") or item.get("query") or kind))
+        what = one_line(str(item.get("command") or item.get("tool") or item.get("query") or _files(item) or kind))
         key = str(item.get("id"))
         if not done:
             self._open.add(key)
@@ -128,6 +128,14 @@ class CodexReader:
             self._last_exit = exit_code
             self._failures += exit_code != 0
         return Progress("tool_done", what)
+
+
+def _files(item: dict[str, Any]) -> str:
+    changes = item.get("changes")
+    paths = (
+        [str(change.get("path")) for change in changes if isinstance(change, dict)] if isinstance(changes, list) else []
+    )
+    return f"edit {', '.join(paths)}" if paths else ""
 
 
 def _message(value: Any) -> str:

@@ -29,12 +29,20 @@ def codex_home(settings: Settings) -> Path:
 
 def login_state(settings: Settings) -> LoginState:
     """Whether there is a login. Codex may also keep it in the system's keyring, so a missing file proves nothing where
-    its configuration says so."""
+    its configuration says so. `api_key`: not the plan's login, and Codex would delete it when told to use the plan."""
     home = codex_home(settings)
     if (home / "auth.json").is_file():
-        return "ok"
+        return "api_key" if _is_api_key(home / "auth.json") else "ok"
     config = text_or_none(home / "config.toml") or ""
     return "unknown" if "cli_auth_credentials_store" in config or "model_provider" in config else "missing"
+
+
+def _is_api_key(path: Path) -> bool:
+    try:
+        login = json.loads(text_or_none(path) or "null")
+    except (OSError, ValueError):
+        return False
+    return isinstance(login, dict) and bool(login.get("OPENAI_API_KEY")) and not login.get("tokens")
 
 
 def stop_for_auth(settings: Settings) -> None:

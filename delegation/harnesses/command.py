@@ -55,7 +55,7 @@ class OwnCommand:
             env=env,
             stdin=job.task if template.stdin == "task" else None,
             confiner=confiner,
-            walls=walls_of(job, self._settings, env, readable=(program.resolve(),)) if confiner else None,
+            walls=walls_of(job, self._settings, env, readable=(program.resolve(),), network=job.network),
             confined_by=confiner.name if confiner else None,
         )
 

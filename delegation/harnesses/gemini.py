@@ -29,7 +29,7 @@ _INSTALL = "install it (brew install --cask antigravity-cli), log in once by run
 _AFTER_OURS_SECONDS = 60
 _TRY_SECONDS = 20
 _TRY = """test -r "$1" && exit 3
-(: > "$5") 2>/dev/null && exit 3
+(: > "$5") 2>/dev/null
 ls "$2" >/dev/null 2>&1 || exit 4
 test -r "$3" && exit 5
 : > "$4/.jail" || exit 6
@@ -141,12 +141,13 @@ class Gemini:
                 confiner=confiner,
                 walls=walls,
             )
+            got_out = (jail.home.parent / new).exists()  # inside, the file may seem to be there
         finally:
             for file in (outside, state, jail.home.parent / new):
                 file.unlink(missing_ok=True)
         if done.exit_code == 4:
             raise WorkFailed("auth", f"{NOT_READABLE}: run `agy` once in a terminal and log in")
-        if done.exit_code != 0:
+        if done.exit_code != 0 or got_out:
             said = done.stderr.text.strip()[-300:] or "what must be out of reach was reached"
             raise WorkFailed("confinement", f"the jail of agy does not hold here (step {done.exit_code}): {said}")
 

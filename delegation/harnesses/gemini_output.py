@@ -42,7 +42,8 @@ class GeminiReader:
         result = _result("\n".join(self._stdout))
         complaints = [text for text in self._stderr if _SPEAKS_OF_FAILURE.match(text)]
         if result is None:
-            return Said(problem="\n".join(complaints) or "\n".join(self._stderr[-5:]) or None)
+            cut = "its result is no whole JSON object" if "".join(self._stdout).strip() else None
+            return Said(problem="\n".join(complaints) or "\n".join(self._stderr[-5:]) or cut)
         answer = result.get("response")
         return Said(
             answer=answer if isinstance(answer, str) and answer.strip() else None,

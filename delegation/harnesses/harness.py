@@ -16,7 +16,7 @@ from delegation.receipt import Usage
 from delegation.request import Endpoint
 
 Stream = Literal["stdout", "stderr"]
-LoginState = Literal["ok", "missing", "unknown"]
+LoginState = Literal["ok", "missing", "api_key", "unknown"]
 ProgressKind = Literal["started", "thinking", "text", "tool", "tool_done", "retry", "warning"]
 
 _NOTHING_KNOWN = Usage()
@@ -78,6 +78,7 @@ class Command:
     confined_by: str | None = None
     left_behind: tuple[Path, ...] = ()
     endpoints: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

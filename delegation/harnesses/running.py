@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from delegation.errors import EndpointError
 from delegation.harnesses.harness import Command, Ended, Harness, Job, OnProgress, Progress, Reader, Said, Stream
@@ -18,6 +19,7 @@ from delegation.receipt import Cost
 from delegation.settings import Settings
 
 _KEPT = Limit(head=64_000, tail=192_000)
+MOST_ANSWER_CHARACTERS = 200_000
 _LOOK_SECONDS = 0.1
 _LATE = "it had finished its answer when the cancel came; the answer is kept"
 
@@ -29,8 +31,9 @@ def run_harness(
     *,
     on_progress: OnProgress = lambda _: None,
     cancelled: threading.Event | None = None,
+    log: Path | None = None,
 ) -> HarnessResult:
-    """Run the job; nothing of it is alive when this returns or raises.
+    """Run the job; nothing of it is alive when this returns or raises. `log` gets what it printed, raw and bounded.
 
     A program that failed is a result with a failure kind, never an exception. Ended by us it is `time_limit` (the whole
     run), `stalled` (silent for too long with no tool at work) or cancelled; the first of these that comes counts.
@@ -42,7 +45,7 @@ def run_harness(
     try:
         reader = _Listening(harness.reader(job), on_progress)
         with _watched(reader, job.order.idle_seconds, cancelled) as watch:
-            finished = _run(command, job, reader, watch.stop)
+            finished = _run(command, job, reader, watch.stop, log)
         said = reader.finished()
         return _result(harness, job, command, finished, said, watch, started_at)
     finally:
@@ -50,7 +53,7 @@ def run_harness(
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(command: Command, job: Job, listening: "_Listening", stop: threading.Event) -> Finished:
+def _run(command: Command, job: Job, listening: "_Listening", stop: threading.Event, log: Path | None) -> Finished:
     return run(
         command.argv,
         cwd=job.workdir,
@@ -62,6 +65,7 @@ def _run(command: Command, job: Job, listening: "_Listening", stop: threading.Ev
         stdout_limit=_KEPT,
         stderr_limit=_KEPT,
         cancelled=stop,
+        log=log,
         most_processes=job.most_processes,
         on_stdout=listening.stdout.feed,
         on_stderr=listening.stderr.feed,
@@ -155,10 +159,10 @@ def _result(
         harness=harness.name,
         cancelled=by_cancel,
         failure_kind=failure.kind if failure else None,
-        failure_message=str(failure) if failure else None,
+        failure_message=_without_key(str(failure), job) if failure else None,
         retry_after_seconds=failure.retry_after_seconds if failure else None,
         resets_at=failure.resets_at if failure else None,
-        answer=said.answer,
+        answer=None if said.answer is None else _without_key(said.answer, job)[:MOST_ANSWER_CHARACTERS],
         session_id=said.session_id,
         model=job.order.model,
         response_model=said.response_model,
@@ -172,13 +176,28 @@ def _result(
         tool_retries=said.retries,
         exit_code=finished.exit_code,
         out_dir=str(job.out) if harness.name == "dsh" else None,
-        warnings=(*job.order.warnings, *said.warnings, *([_LATE] if by_cancel and said.complete else [])),
+        warnings=(
+            *job.order.warnings,
+            *command.warnings,
+            *_shortened(said),
+            *said.warnings,
+            *([_LATE] if by_cancel and said.complete else []),
+        ),
         confined_by=command.confined_by,
         endpoints=command.endpoints,
         killed_processes=finished.killed_processes,
         started_at=started_at,
         ended_at=datetime.now(UTC),
     )
+
+
+def _without_key(text: str, job: Job) -> str:
+    return text.replace(job.key, "***") if job.key else text
+
+
+def _shortened(said: Said) -> tuple[str, ...]:
+    length = len(said.answer or "")
+    return (f"the answer of {length:,} characters was cut",) if length > MOST_ANSWER_CHARACTERS else ()
 
 
 def _ended(finished: Finished) -> Ended:

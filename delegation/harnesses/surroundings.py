@@ -65,14 +65,16 @@ def walls_of(
     *,
     readable: Sequence[Path] = (),
     writable: Sequence[Path] = (),
+    network: bool = True,
 ) -> Walls:
-    """The walls of every agent, with what this program needs of its own."""
+    """The walls of every agent, with what this program needs of its own. A program that speaks to its model itself has
+    the network, whatever its commands may have."""
     return agent_walls(
         tree=job.tree,
         temp=temp_of(job),
         home=home_of(job),
         git=None,
-        network=job.network,
+        network=network,
         our_home=settings.home.root,
         env=env,
         readable=(job.task_file, *job.readable, *readable),
@@ -96,7 +98,7 @@ def needed_program(name: str, settings: Settings, job: Job, variable: str) -> Pa
 
 
 def state_folder(settings: Settings, harness: StatefulHarness) -> Path:
-    """Where a harness keeps what outlives a run (mode 700). Raises StackError for a link, or where nothing can be written."""
+    """Where a harness keeps what outlives a run (mode 700). Raises StackError for a link or an unwritable place."""
     moved = {
         "codex": settings.codex_state_dir,
         "gemini": settings.gemini_state_dir,

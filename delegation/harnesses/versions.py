@@ -1,6 +1,7 @@
 """What version a program says it is."""
 
 import re
+import tempfile
 from pathlib import Path
 
 from delegation.errors import WorkFailed
@@ -13,16 +14,13 @@ _SECONDS = 20.0
 
 def version_of(program: Path, settings: Settings, flag: str = "--version") -> str | None:
     """The version in the first line of `program --version`; None where it does not say one."""
-    env = {
-        "PATH": settings.environ.get("PATH", "/usr/bin:/bin"),
-        "HOME": "/nonexistent",
-        "TERM": "dumb",
-        "LANG": "C.UTF-8",
-    }
-    try:
-        done = run((str(program), flag), cwd=Path("/"), env=env, timeout_seconds=_SECONDS)
-    except WorkFailed:
-        return None
+    path = settings.environ.get("PATH", "/usr/bin:/bin")
+    with tempfile.TemporaryDirectory(prefix="delegate-version-") as home:  # some write to their home even for this
+        env = {"PATH": path, "HOME": home, "TERM": "dumb", "LANG": "C.UTF-8"}
+        try:
+            done = run((str(program), flag), cwd=Path("/"), env=env, timeout_seconds=_SECONDS)
+        except WorkFailed:
+            return None
     found = _VERSION.search(done.stdout.text) if done.exit_code == 0 else None
     return found[1] if found else None
 

@@ -20,7 +20,8 @@ _TABLE: tuple[tuple[FailureKind, str], ...] = (
         "auth",
         r"\b401\b|unauthori[sz]ed|authentication (?:failed|error|required|timed out)|failed to authenticate|"
         r"not logged in|missing environment variable|refresh token|token (?:has )?expired|(?:log|sign) ?in again|"
-        r"please (?:log|sign) ?in|session not readable|invalid api key|incorrect api key|run .{0,20}\blogin\b",
+        r"please (?:log|sign) ?in|chatgpt login is required|"
+        r"session not readable|invalid api key|incorrect api key|run .{0,20}\blogin\b",
     ),
     ("throttled", r"\b429\b|rate.?limit|too many requests|resource_exhausted|\bthrottl"),
     (
@@ -30,13 +31,13 @@ _TABLE: tuple[tuple[FailureKind, str], ...] = (
     ("truncated", r"max_output_tokens|maximum output|output token (?:limit|maximum)"),
     ("refused", r"content_filter|content policy|safety|flagged|declined the request|usage policy|cyber"),
     (
+        "config",
+        r"model provider .{1,60} not found|error loading config|unknown (?:variant|field)|invalid value .{1,60} for",
+    ),
+    (
         "model_not_found",
         r"invalid model|unknown model|no such model|model\b.{0,80}(?:not supported|not found|does not exist)|"
         r"(?:not supported|not found).{0,40}\bmodel\b",
-    ),
-    (
-        "config",
-        r"model provider .{1,60} not found|error loading config|unknown (?:variant|field)|invalid value .{1,60} for",
     ),
     ("overloaded", r"high demand|overloaded|at capacity|temporarily unavailable|\b5\d\d\b|internal server error"),
     ("stalled", r"timeout waiting|idle timeout|timed out waiting|print timeout"),

@@ -12,6 +12,7 @@ from delegation.budgets import Dollars, known_zone
 from delegation.card import Lane
 from delegation.errors import UsageError
 from delegation.files import text_or_none
+from delegation.harnesses.template import Template
 from delegation.models.addresses import checked_url
 from delegation.request import WireFormat
 from delegation.values import Value
@@ -105,6 +106,7 @@ class ConfigFile(Value):
     models: dict[str, ModelTable] = Field(default_factory=dict)
     buckets: dict[str, BucketTable] = Field(default_factory=dict)
     budgets: BudgetsTable = BudgetsTable()
+    commands: dict[str, Template] = Field(default_factory=dict, description="Programs of the user's as agents.")
     settings: dict[str, Any] = Field(default_factory=dict)
     local_paths: tuple[str, ...] = ()
     local_hosts: tuple[str, ...] = ()
@@ -136,7 +138,11 @@ def where(path: Path, place: Place) -> str:
 
 def _table_depth(place: Place) -> int:
     """How many parts of a place are the name of its table."""
-    return 0 if len(place) == 1 else {"models": 2, "buckets": 2, "budgets": 1, "settings": 1}.get(str(place[0]), 0)
+    return (
+        0
+        if len(place) == 1
+        else {"models": 2, "buckets": 2, "commands": 2, "budgets": 1, "settings": 1}.get(str(place[0]), 0)
+    )
 
 
 def _line_of(text: str, place: Place) -> int | None:

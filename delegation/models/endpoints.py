@@ -151,6 +151,23 @@ def from_provider_url(url: str, model: str, settings: Settings, *, key: str) -> 
     )
 
 
+def from_reader(
+    name: str, url: str, model: str, settings: Settings, *, key: str, headers: dict[str, str], stays_local: bool
+) -> Entry:
+    """A provider of the reader's own configuration: OpenAI chat at exactly this address, in the pool of its model.
+
+    Raises UsageError for a model whose terms forbid it, and for one that stays local at an address that does not.
+    """
+    given = Key("api_key", key or None, required=False)
+    lane: Lane = "local" if stays_local else lanes.lane_by_name(model)
+    if lane == "local" and not stays_local:
+        lane = "metered"  # its name alone does not keep the work here: the configuration has to say so
+    return _entry(
+        settings, name, url.removesuffix("/chat/completions"), "openai_chat", model, lane=lane, key=given,
+        covered_by="default", upstream_local=stays_local, chain=(), bucket=bucket_of(model), headers=headers,
+    )  # fmt: skip
+
+
 def with_model(entry: Entry, model: str, settings: Settings) -> Entry:
     """The same backend asked for another of its models; what hangs on the model's name is worked out anew."""
     lanes.refuse_by_name(model)

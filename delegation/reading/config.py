@@ -38,6 +38,7 @@ class Provider(BaseModel):
     timeout_ms: _Count = 120_000
     max_input_tokens: _Count | None = None
     headers: dict[str, str] = Field(default_factory=dict, repr=False)
+    upstream_local: bool = Field(default=False, description="Ours: what is sent there stays on this machine.")
 
     @field_validator("base_url")
     @classmethod

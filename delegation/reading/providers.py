@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from delegation.errors import EndpointError, FailureKind, UsageError, WorkFailed
+from delegation.reading.wording import AnswerCut
 
 _OURS: frozenset[FailureKind] = frozenset({"privacy", "storage", "budget", "time_limit", "confinement"})
 
@@ -62,7 +63,8 @@ def drawn_order(providers: Sequence[P], random: Callable[[], float]) -> tuple[P,
 def first_answer(order: Sequence[P], ask: Callable[[P], A]) -> Answered[P, A]:
     """Ask one after the other, once each. Raises AllFailed when every one failed, UsageError when there is none.
 
-    What is not the provider's failure (privacy, storage, a spent budget, a cancellation) ends it at once.
+    What is not the provider's failure (privacy, storage, a spent budget, a cancellation, a length that the caller
+    chose) ends it at once.
     """
     if not order:
         raise UsageError("no provider is left to ask: see disabled_providers in the reader's configuration")
@@ -71,7 +73,7 @@ def first_answer(order: Sequence[P], ask: Callable[[P], A]) -> Answered[P, A]:
         try:
             return Answered(ask(provider), provider, len(failures), tuple(failures))
         except WorkFailed as failure:
-            if failure.kind in _OURS:
+            if failure.kind in _OURS or isinstance(failure, AnswerCut):
                 raise
             failures.append(failure)
     raise AllFailed(failures)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from delegation.card import Lane
 from delegation.errors import ConflictError, NotFoundError, StackError, UsageError
 from delegation.files import publish
 from delegation.home import Home
@@ -31,7 +32,10 @@ class Turn(Value):
 
 
 class Session(Value):
-    """What is kept. `corpus` names the packed files, `source` the folder they are from (neither for a bare query)."""
+    """What is kept. `corpus` names the packed files, `source` the folder they are from (neither for a bare query).
+
+    `lane` is where the files had to stay when they were packed.
+    """
 
     id: str
     tool: Tool
@@ -41,6 +45,7 @@ class Session(Value):
     used_at: datetime
     source: str | None = None
     corpus: str | None = None
+    lane: Lane | None = None
     turns: tuple[Turn, ...] = Field(min_length=1)
 
 
@@ -109,6 +114,7 @@ class SessionStore:
         source: Path | None = None,
         pack: Pack | None = None,
         name: str | None = None,
+        lane: Lane | None = None,
     ) -> Session:
         """Keep a first question, its answer and its files. Raises StackError when the folder cannot be written."""
         now = self.now()
@@ -121,6 +127,7 @@ class SessionStore:
             used_at=now,
             source=str(source) if source else None,
             corpus=self.corpora.keep(pack) if pack else None,
+            lane=lane,
             turns=(Turn(prompt=prompt, answer=answer, at=now),),
         )
         self.write(session)

@@ -1,18 +1,55 @@
 """The lines around a reader's answer that scripts read, and the limits of an answer's length."""
 
+from collections.abc import Sequence
+
 from delegation.errors import EndpointError
-from delegation.reading.packing.manifest import Manifest
+from delegation.reading.packing.manifest import Manifest, Skip
+from delegation.receipt import Cost
 
 OUTPUT_FLOOR = 200
 DEFAULT_OUTPUT_TOKENS = 4096
+_NAMED_SKIPS = 20
+
+
+class AnswerCut(EndpointError):
+    """The answer reached the length that the caller allowed: another provider would be cut as well."""
 
 
 def header_line(
-    tool: str, *, provider: str, model: str, input_tokens: int | None, output_tokens: int | None, session_id: str
+    tool: str,
+    *,
+    provider: str,
+    model: str,
+    input_tokens: int | None,
+    output_tokens: int | None,
+    session_id: str,
+    cost: Cost | None = None,
 ) -> str:
-    """The fixed first line. A count that the provider did not tell is `unknown`, not 0."""
+    """The fixed first line. A count that the provider did not tell is `unknown`, not 0; a cost follows where known."""
     taken, given = ("unknown" if count is None else count for count in (input_tokens, output_tokens))
-    return f"[delegate {tool}] provider={provider} model={model} in={taken} out={given} session={session_id}"
+    line = f"[delegate {tool}] provider={provider} model={model} in={taken} out={given} session={session_id}"
+    return line + (_money(cost) if cost else "")
+
+
+def _money(cost: Cost) -> str:
+    match cost.kind:
+        case "flat_plan":
+            return " (flat plan)"
+        case "reported" if cost.amount_usd is not None:
+            return f" (${cost.amount_usd:.6f})"
+        case "estimated" if cost.amount_usd is not None:
+            return f" (~${cost.amount_usd:.4f} estimated)"
+        case _:
+            return ""
+
+
+def skips_line(skipped: Sequence[Skip]) -> str | None:
+    """What was not read and why, the first of it by name; none where nothing was skipped."""
+    if not skipped:
+        return None
+    named = ", ".join(f"{skip.path} ({skip.reason})" for skip in skipped[:_NAMED_SKIPS])
+    more = len(skipped) - _NAMED_SKIPS
+    return f"not read: {named}" + (f", and {more} more: `delegate pack DIR --list` names all" if more > 0 else "")
 
 
 def footer_line(manifest: Manifest, tool: str = "analyze") -> str | None:
@@ -31,13 +68,18 @@ def output_tokens(asked: int | None, configured: int | None) -> int:
 def usable_answer(text: str, *, cut: bool, limit: int) -> str:
     """The answer. Raises EndpointError('empty_answer' or 'truncated') with the remedy for one that is none."""
     if not text.strip():
-        raise EndpointError(
-            "empty_answer",
-            f"the answer is empty under max_output_tokens={limit}: raise max_output_tokens "
-            f"(a thinking model may use all of it before the first word; the floor is {OUTPUT_FLOOR})",
-        )
+        raise empty_answer(limit)
     if cut:
-        raise EndpointError(
+        raise AnswerCut(
             "truncated", f"the answer was cut off at max_output_tokens={limit}: raise max_output_tokens or ask for less"
         )
     return text
+
+
+def empty_answer(limit: int) -> EndpointError:
+    """The error of an answer without a word in it."""
+    return EndpointError(
+        "empty_answer",
+        f"the answer is empty under max_output_tokens={limit}: raise max_output_tokens "
+        f"(a thinking model may use all of it before the first word; the floor is {OUTPUT_FLOOR})",
+    )

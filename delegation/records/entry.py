@@ -32,6 +32,7 @@ class Progress(Value):
     max_turns: int | None = None
     detail: str | None = Field(default=None, description="One line for a person: the last tool, or what is waited for.")
     queue_reason: str | None = None
+    queue_position: int | None = Field(default=None, description="1 is the next one to get a slot.")
     parked_until: datetime | None = Field(default=None, description="It has no process until then.")
     pid: int | None = None
     updated_at: datetime = Field(default_factory=lambda: datetime.now(UTC))

@@ -13,6 +13,11 @@ from delegation.errors import StackError
 from delegation.shared_state.tables import SCHEMA
 
 _BUSY_SECONDS = 30
+_UNUSABLE = ("SQLITE_READONLY", "SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_CANTOPEN", "ReadOnlySqlTransaction")
+
+
+class UnusableTables(StackError):
+    """The tables cannot be written, or not be read at all, and waiting will not help."""
 
 
 class SharedState:
@@ -32,12 +37,17 @@ class SharedState:
 
     @contextmanager
     def transaction(self) -> Generator[Connection]:
-        """One transaction. A database that cannot be reached, or refuses, raises StackError."""
+        """One transaction. A database that cannot be reached, or refuses, raises StackError; one that is read-only or
+        damaged its kind UnusableTables."""
         try:
             with self._engine.begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise StackError(f"the shared tables in {_shown(self._engine)} failed: {_first_line(error)}") from error
+            what = f"the shared tables in {_shown(self._engine)}"
+            if _is_for_good(error):
+                remedy = "make the database writable, or move it away and run `delegate up`, which makes it anew"
+                raise UnusableTables(f"{what} cannot be used: {_first_line(error)}; {remedy}") from error
+            raise StackError(f"{what} failed: {_first_line(error)}") from error
 
 
 def migrate(database_url: str) -> None:
@@ -89,6 +99,13 @@ def _begin_immediate(engine: Engine) -> None:
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _is_for_good(error: SQLAlchemyError) -> bool:
+    """By the driver's own name of the error; SQLite's extended names begin with the plain one."""
+    cause = error.__cause__
+    name = getattr(cause, "sqlite_errorname", None) or type(cause).__name__
+    return name.startswith(_UNUSABLE)
 
 
 def _shown(engine: Engine) -> str:

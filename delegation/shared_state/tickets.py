@@ -106,6 +106,14 @@ def place_of(mine: Ticket, others: Iterable[Ticket], *, ceiling: int, cap: int, 
     return Place(granted, 0 if granted else ahead + 1, 0 if granted else ahead, reason, in_use + granted, ceiling, cap)
 
 
+def fits(state: SharedState, bucket: str, *, holder: str, ceiling: int, now: datetime) -> bool:
+    """Whether the holder's slot is one of those that the cap allows just now: the first in line keep theirs."""
+    with state.transaction() as connection:
+        found, cap = _found(connection, bucket, ceiling, now)
+    holders = sorted((each for each in found if each.holding), key=_order)
+    return holder in [each.holder for each in holders[:cap]]
+
+
 def renew(state: SharedState, holder: str, *, now: datetime, bucket: str | None = None) -> bool:
     """Keep the holder's tickets (of this bucket, else all). False when there is none: then nothing is held any more."""
     lease = renewed(now)

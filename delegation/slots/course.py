@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from delegation.agents.attempts import model_at_work, own_events
 from delegation.agents.trajectory import Event
 from delegation.errors import FailureKind
+from delegation.models.lanes import is_pinned
 from delegation.request import DelegationRequest, Endpoint
 
 _COMES_BACK: tuple[FailureKind | None, ...] = ("throttled", "quota", None)
@@ -28,7 +29,7 @@ def course_of(request: DelegationRequest, events: Sequence[Event]) -> Course:
     A model that failed for good (it is gone, it does not answer) does not come again. Where all did, the one at work
     stays.
     """
-    chain = (request.endpoint, *request.chain)
+    chain = chain_of(request)
     own = own_events(events)
     at_work, left = model_at_work(events, chain), _left(own)
     first = next((each for each in chain if each.alias == at_work), request.endpoint)
@@ -39,6 +40,16 @@ def course_of(request: DelegationRequest, events: Sequence[Event]) -> Course:
     candidates = dict.fromkeys(each.alias for each in (*preferred, *untried, *again))
     by_alias = {each.alias: each for each in chain}
     return Course(tuple(by_alias[alias] for alias in candidates) or (first,), at_work, bool(untried), _throttles(own))
+
+
+def chain_of(request: DelegationRequest) -> tuple[Endpoint, ...]:
+    """The models that may have the work, whatever the request or a log says: pinned work stays with its own model and
+    takes no other, and a card that names a lane stays in it."""
+    first, lane = request.endpoint, request.card.lane
+    if is_pinned(first.alias, first.lane):
+        return (first,)
+    others = (each for each in request.chain if not is_pinned(each.alias, each.lane) and lane in (None, each.lane))
+    return (first, *others)
 
 
 def _left(own: Sequence[Event]) -> Mapping[str, FailureKind | None]:
@@ -58,6 +69,6 @@ def _throttles(own: Sequence[Event]) -> int:
     for event in own:
         if event["type"] in ("reply", "gave_up", "handover"):
             count = 0
-        elif event["type"] == "wait" and event["failure_kind"] == "throttled":
+        elif event["type"] == "wait" and event["failure_kind"] == "throttled" and event.get("asked", True):
             count += 1
     return count

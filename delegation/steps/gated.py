@@ -6,10 +6,18 @@ from typing import Any, Protocol
 from delegation.agents.spending import cost_of
 from delegation.chat.messages import ChatModel, Message, OnWasted, Reply, ToolSpec
 from delegation.chat.retry import charged
-from delegation.errors import EndpointError
+from delegation.errors import EndpointError, WorkFailed
 from delegation.receipt import Cost, Usage
 from delegation.request import Endpoint
 from delegation.steps.contacts import Contacts
+
+
+class Withheld(WorkFailed):
+    """The model was not asked: the gate has to decide anew. Nothing is known against the model but what others met."""
+
+
+class SlotLost(Withheld):
+    """The slot was lost, and another holds it or waits for it."""
 
 
 class Gatekeeper(Protocol):

@@ -21,9 +21,9 @@ def course(request: DelegationRequest) -> Course:
     return course_of(request, _log(request).events())
 
 
-def note_wait(request: DelegationRequest, endpoint: Endpoint, failure: WorkFailed) -> None:
-    """Say in the log that the model refused and is asked again later."""
-    _note(request, "wait", endpoint, failure)
+def note_wait(request: DelegationRequest, endpoint: Endpoint, failure: WorkFailed, *, asked: bool = True) -> None:
+    """Say in the log that the model refused and is asked again later; `asked` is False where another was refused."""
+    _note(request, "wait", endpoint, failure, asked=asked)
 
 
 def note_giving_up(request: DelegationRequest, endpoint: Endpoint, failure: WorkFailed) -> None:
@@ -80,8 +80,11 @@ def _words(state: State, before: str, changed: tuple[str, ...], kind: FailureKin
     return handover_note(state, before, changed, FAILURES[kind].text if kind else "no slot was free for it")
 
 
-def _note(request: DelegationRequest, kind: EventType, endpoint: Endpoint, failure: WorkFailed) -> None:
-    _log(request).append(kind, alias=endpoint.alias, failure_kind=failure.kind, failure_message=str(failure))
+def _note(
+    request: DelegationRequest, kind: EventType, endpoint: Endpoint, failure: WorkFailed, **facts: object
+) -> None:
+    facts = {"alias": endpoint.alias, "failure_kind": failure.kind, "failure_message": str(failure), **facts}
+    _log(request).append(kind, **facts)
 
 
 def _log(request: DelegationRequest) -> Trajectory:

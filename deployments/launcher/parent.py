@@ -36,7 +36,7 @@ _ENGINE = (
     "prefect.results",
 )
 _ALSO = ("prefect.deployments.steps.pull", "prefect.events.worker", "prefect.events.clients", "prefect.blocks.system")
-_FLOWS = ("flows.delegation",)  # names: objects are built beneath them, in the flow process
+_FLOWS = ("flows.delegation", "flows.reading")  # names: objects are built beneath them, in the flow process
 _REQUEST_SECONDS = 10
 _LARGEST_REQUEST = 8_000_000
 _PEER = struct.Struct("3i")

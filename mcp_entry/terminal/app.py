@@ -1,9 +1,17 @@
 """The command line: which verbs there are. Their modules are imported when they run: `delegate --help` stays quick."""
 
+import difflib
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from cyclopts import App, CoercionError, CycloptsError
+from cyclopts import (
+    App,
+    CoercionError,
+    CycloptsError,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnusedCliTokensError,
+)
 
 from delegation.errors import UsageError
 from delegation.wrong_values import allowed
@@ -20,6 +28,13 @@ VERBS = {
     "task": ("task:task", "Ask a model once and print its answer."),
     "agentic": ("task:agentic", "Let an agent work in a folder and print its final answer."),
     "batch": ("task:batch", "Run many of both kinds from a file."),
+    "cards": ("night:cards", "Check cards in files, and show in which order and with what they would be done."),
+    "analyze": ("reading:analyze", "Ask a cheap model about a folder or file."),
+    "query": ("reading:query", "Ask a cheap model a question without files."),
+    "resume": ("reading:resume", "Ask further in the session of an earlier answer."),
+    "pack": ("reading:pack", "Print what a reader would get of a folder, or list it."),
+    "sessions": ("reading:sessions", "List reading sessions, or clear away those that are over."),
+    "night": ("night:night", "Do a folder of cards overnight, and leave a report for the morning."),
     "wait": ("run:wait", "Wait for delegations and report their outcome."),
     "rerun": ("run:rerun", "Do a delegation again, from the start or from its verify step."),
     "cancel": ("run:cancel", "End a delegation; its work so far is kept."),
@@ -33,7 +48,32 @@ VERBS = {
     "agents": ("catalogue:agents", "List the agents that can be named."),
     "models": ("catalogue:models", "List the models that can be named, and which answer."),
 }
+_MEANT = {
+    "log": "transcript",
+    "logs": "transcript",
+    "diff": "patch",
+    "ls": "list",
+    "ps": "list",
+    "stop": "cancel",
+    "kill": "cancel",
+    "retry": "rerun",
+    "start": "up",
+    "info": "show",
+    "submit": "run",
+    "config": "models",
+}
+_UNDO = "each `apply` prints the command that takes its change back"
+_TEXTS = {
+    "run": "task",
+    "agentic": "task",
+    "task": "prompt",
+    "analyze": "prompt",
+    "query": "prompt",
+    "resume": "prompt",
+}
 _EPILOGUE = (
+    "With every verb: --json prints one JSON object on stdout and nothing else there; --traceback shows where an error "
+    "came from; --help shows the options and their defaults. "
     "Exit codes: 0 verified, answered, or unverified where no verify command was given; 1 any other outcome; "
     "2 usage, not found, or the stack cannot start; 3 the caller stopped waiting; 4 the stack is not running."
 )
@@ -46,15 +86,37 @@ def run(words: Sequence[str]) -> int:
     except CycloptsError as error:
         asked = words[0] if words and words[0] in VERBS else ""
         help_words = " ".join(filter(None, ["delegate", asked, "--help"]))
-        raise UsageError(f"{_said(error)} See `{help_words}`.") from None
+        raise UsageError(f"{_said(error, asked)} See `{help_words}`.") from None
     return result if isinstance(result, int) else 0
 
 
-def _said(error: CycloptsError) -> str:
-    """A value of the wrong type in the words that the fields of a card are told in; the rest in the parser's."""
-    if isinstance(error, CoercionError) and error.token and error.token.keyword and error.target_type in (int, float):
-        return f"{error.token.keyword} must be {allowed(error.target_type)}, not {error.token.value!r}."
-    return str(error)
+def _said(error: CycloptsError, verb: str) -> str:
+    """What is wrong in our words where they say more than the parser's."""
+    match error:
+        case CoercionError() if error.token and error.token.keyword and error.target_type in (int, float):
+            return f"{error.token.keyword} must be {allowed(error.target_type)}, not {error.token.value!r}."
+        case UnusedCliTokensError() if error.unused_tokens:
+            return _too_many(error.unused_tokens, verb)
+        case MissingArgumentError() if error.argument is not None and error.argument.name == "--ID":
+            return f"{verb} what? Give an ID: `delegate list` shows them."
+        case UnknownCommandError() if error.unused_tokens:
+            return _unknown_verb(error.unused_tokens[0])
+        case _:
+            return str(error)
+
+
+def _too_many(words: Sequence[str], verb: str) -> str:
+    told = " ".join(words)
+    if verb in _TEXTS:
+        return f"the {_TEXTS[verb]} is one argument, and {told!r} came after it: quote the {_TEXTS[verb]}."
+    return f"{told!r} is more than `delegate {verb}` takes." if verb else f"{told!r} is too much."
+
+
+def _unknown_verb(word: str) -> str:
+    if word in ("undo", "revert", "unapply"):
+        return f"there is no verb {word!r}: {_UNDO}."
+    near = _MEANT.get(word) or next(iter(difflib.get_close_matches(word, VERBS, 1)), None)
+    return f"there is no verb {word!r}" + (f": did you mean {near!r}?" if near else f"; there are {', '.join(VERBS)}.")
 
 
 def _with_stdin_named(words: Sequence[str]) -> list[str]:

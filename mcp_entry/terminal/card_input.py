@@ -26,36 +26,52 @@ def _option(help_: str, *names: str) -> Parameter:
 class CardOptions:
     """The flags of `delegate run`. None means: as in the card file, else the card's own default."""
 
-    repo: Annotated[str | None, _option("Repository or folder to work on; none means the current folder.")] = None
-    base: Annotated[str | None, _option("Branch, tag or commit to start from.")] = None
-    agent: Annotated[str | None, _option("Name of a Markdown agent.")] = None
-    model: Annotated[str | None, _option("Alias of a model; see `delegate models`.")] = None
+    repo: Annotated[str | None, _option("Repository or folder to work on; default the current folder.")] = None
+    base: Annotated[str | None, _option("Branch, tag or commit to start from; default HEAD.")] = None
+    agent: Annotated[str | None, _option("Name of a Markdown agent; default the built-in coder.")] = None
+    model: Annotated[str | None, _option("Alias of a model (`delegate models`); default the default model.")] = None
     verify: Annotated[
-        str | None, _option("Shell command that judges the change; auto: the one that the files speak for.")
+        str | None,
+        _option("Shell command that judges the change; auto: the one that the files speak for; default none."),
     ] = None
-    setup: Annotated[str | None, _option("Shell command that prepares each checkout.")] = None
+    setup: Annotated[str | None, _option("Shell command that prepares each checkout; default none.")] = None
     lane: Annotated[
         Literal["local", "flat_plan", "metered", "subscription_cli"] | None,
-        _option("Where the work may go; local never leaves this machine or network."),
+        _option("Where the work may go; local never leaves this machine or network; default anywhere."),
     ] = None
-    expects: Annotated[Literal["change", "answer"] | None, _option("Whether a patch or a text is wanted.")] = None
+    expects: Annotated[
+        Literal["change", "answer"] | None, _option("Whether a patch (change, the default) or a text is wanted.")
+    ] = None
     accept: Annotated[
-        Literal["pass", "no_worse"] | None, _option("pass: the command must pass. no_worse: nothing newly fails.")
+        Literal["pass", "no_worse"] | None,
+        _option("pass (default): the command must pass. no_worse: nothing newly fails."),
     ] = None
     wants: Annotated[list[str] | None, _option("A test that must pass; may be given several times.")] = None
-    budget_usd: Annotated[float | None, _option("Stop at this known cost.", "--budget")] = None
-    max_turns: Annotated[int | None, _option("Model turns, at most 150.")] = None
-    max_tokens: Annotated[int | None, _option("Output tokens per reply.")] = None
-    timeout_seconds: Annotated[int | None, _option("Time for the agent, from its start.", "--timeout")] = None
-    verify_timeout_seconds: Annotated[
-        int | None, _option("Time for one run of the verify command.", "--verify-timeout")
+    budget_usd: Annotated[
+        float | None, _option("Stop at this known cost in USD; default no limit of its own.", "--budget")
     ] = None
-    isolation: Annotated[Literal["worktree", "copy", "in_place"] | None, _option("Where the agent works.")] = None
+    max_turns: Annotated[int | None, _option("Model turns; default 25 local, 60 cloud, at most 150.")] = None
+    max_tokens: Annotated[
+        int | None, _option("Output tokens per reply; default the setting, else what the model gives.")
+    ] = None
+    timeout_seconds: Annotated[
+        int | None, _option("Seconds for the agent, from its start; default the setting, 3600.", "--timeout")
+    ] = None
+    verify_timeout_seconds: Annotated[
+        int | None, _option("Seconds for one run of the verify command; default 1800.", "--verify-timeout")
+    ] = None
+    isolation: Annotated[
+        Literal["worktree", "copy", "in_place"] | None, _option("Where the agent works; default worktree.")
+    ] = None
     in_place: Annotated[bool, _option("The same as --isolation in_place.")] = False
-    include_dirty: Annotated[bool, _option("Carry uncommitted changes into the base.")] = False
-    confinement: Annotated[Literal["auto", "required", "off"] | None, _option("Operating-system sandbox.")] = None
-    network: Annotated[bool | None, Parameter(help="Network for the agent's shell.")] = None
-    queue: Annotated[Literal["now", "night"] | None, _option("now goes before night.")] = None
+    include_dirty: Annotated[bool, _option("Carry uncommitted changes into the base; default they stay out.")] = False
+    confinement: Annotated[
+        Literal["auto", "required", "off"] | None, _option("Operating-system sandbox; default the setting, auto.")
+    ] = None
+    network: Annotated[bool | None, Parameter(help="Network for the agent's shell; default on, off in lane local.")] = (
+        None
+    )
+    queue: Annotated[Literal["now", "night"] | None, _option("now (default) goes before night.")] = None
     key: Annotated[str | None, _option("The same key returns the same delegation.")] = None
 
 

@@ -56,11 +56,16 @@ def ui(
     return OK
 
 
-def mcp() -> NoReturn:
+def mcp(
+    *,
+    config: Annotated[
+        str | None, Parameter(name=["--config", "-c"], help="JSON configuration of the reading tools.")
+    ] = None,
+) -> NoReturn:
     """Serve MCP; the client starts this, a person rarely does."""
     from mcp_entry.stdio import serve
 
-    serve()
+    serve(config)
 
 
 def _relay(*words: str, json: bool) -> int:

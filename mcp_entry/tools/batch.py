@@ -13,6 +13,7 @@ from mcp_entry.cards import checked_card, fields_of
 from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
 from mcp_entry.service import Service
 from mcp_entry.tools.delegations import WaitSeconds
+from mcp_entry.tool_words import for_tools
 from mcp_entry.views import clipped, view_of
 
 GROUP = "delegations"
@@ -130,7 +131,7 @@ def _results(verbs: Service, tasks: Sequence[object], submitted: Sequence[str | 
 
 def _result(verbs: Service, task: object, submitted: str | DelegateError, share: int) -> BatchResult:
     if isinstance(submitted, DelegateError):
-        return BatchResult(agent_name=_agent_name(task), error=clipped(str(submitted), share))
+        return BatchResult(agent_name=_agent_name(task), error=clipped(for_tools(str(submitted)), share))
     view = view_of(verbs.summary(submitted), verbs.settings.home)
     text = view.answer or view.claim
     return BatchResult(

@@ -11,6 +11,7 @@ from mcp_entry.cards import checked_card, fields_of
 from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
 from mcp_entry.results import Started
 from mcp_entry.service import RerunFrom, Service
+from mcp_entry.tool_words import for_tools
 from mcp_entry.views import Delegation, bounded, view_of
 from mcp_entry.words import WATCH_HINT, watch_command
 
@@ -52,7 +53,7 @@ class Unknown(BaseModel):
 
 
 class Polled(BaseModel):
-    """In the order of the ids; what is no delegation is listed apart."""
+    """In the order of the ids; what is no delegation is listed apart, and nothing will ever come of it."""
 
     delegations: list[Delegation]
     unknown: list[Unknown] = Field(default_factory=list)
@@ -172,14 +173,14 @@ def _submitted(verbs: Service, given: object, key: str | None) -> Submitted:
         card = checked_card({**fields, "key": fields.get("key") or key}, "this card")
         started = verbs.submit(card, tool="submit_delegations")
     except DelegateError as error:
-        return Submitted(delegation_id=None, error=str(error))
+        return Submitted(delegation_id=None, error=for_tools(str(error)))
     return Submitted(
         delegation_id=started.id,
         number=started.number,
         duplicate_of_key=not started.is_new,
         watch=watch_command(verbs.settings.home, started.id),
         ui_url=started.ui_url,
-        warnings=list(started.warnings),
+        warnings=[for_tools(warning) for warning in started.warnings],
     )
 
 
@@ -200,7 +201,7 @@ def _poll(desk: Desk) -> Any:
         return Polled(
             delegations=bounded(views),
             unknown=unknown,
-            all_ended=bool(views) and all(view.ended for view in views),
+            all_ended=all(view.ended for view in views),
             notes=notes[:5],
         )
 
@@ -214,7 +215,7 @@ def _identified(verbs: Service, texts: list[str]) -> tuple[list[str], list[Unkno
         try:
             known.append(verbs.identify(text))
         except DelegateError as error:
-            unknown.append(Unknown(text=text, error=str(error)))
+            unknown.append(Unknown(text=text, error=for_tools(str(error))))
     return list(dict.fromkeys(known)), unknown
 
 
@@ -297,4 +298,4 @@ async def waited(desk: Desk, delegation_id: str, seconds: float, ctx: Ctx) -> De
     """How it stands after waiting for its end, for so long at most."""
     notes = await desk.wait([delegation_id], seconds, ctx)
     view = await desk.call(lambda verbs: view_of(verbs.summary(delegation_id), verbs.settings.home))
-    return view.model_copy(update={"warnings": [*view.warnings, *notes]})
+    return view.model_copy(update={"warnings": [for_tools(said) for said in (*view.warnings, *notes)]})

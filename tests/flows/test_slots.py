@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from delegation.home import Home
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
+from delegation.stack_state import running_stack
+from deployments.rest import PrefectRest
 from tests.flows.conftest import Terminal, local_model
 
 pytestmark = pytest.mark.stack
@@ -42,6 +45,14 @@ def until(what: Callable[[], bool], seconds: float = 60) -> None:
     while not what():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.1)
+
+
+def cancel_in_the_ui(stack: Terminal, name: str) -> None:
+    """As its button does; no client waits, so the keeper alone hears of it."""
+    state = running_stack(Home(root=stack.home, config_file=stack.home / "config" / "delegate.toml"))
+    run = json.loads((stack.home / "delegations" / name / "entry.json").read_text())["flow_run_id"]
+    with PrefectRest(state.api_url, state.auth_string) as rest:
+        rest.call("POST", f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLED", "name": "Cancelled"}})
 
 
 def refusing_first(refusal: Turn, count: int = 1) -> Callable[[Request], Turn]:
@@ -138,7 +149,6 @@ def test_when_all_models_cool_down_the_first_to_come_back_is_named_and_a_parked_
         detail = shown(stack, name)["progress"]
         assert "all models of its chain are cooling down" in detail
         assert repr(GLM) in detail
-        assert stack("cancel", name).code == 0
-        receipt = stack("wait", name, "--json", env=env).json
-    assert receipt["outcome"] == "cancelled"
+        cancel_in_the_ui(stack, name)
+        until(lambda: shown(stack, name).get("outcome") == "cancelled", 75)
     assert sorted(call.model for call in endpoint.calls) == sorted(waits)

@@ -100,7 +100,7 @@ def test_a_flow_process_that_is_killed_again_is_lost(mishaps: dict[str, Any]):
     os.kill(run.began(2, 60)["pid"], signal.SIGKILL)
     state = _named(run, "Lost")
     assert state["type"] == "FAILED"
-    assert "taken up once" in state["message"]
+    assert "no progress" in state["message"]
 
 
 def _named(run: Any, name: str, seconds: float = 60) -> Any:

@@ -101,18 +101,19 @@ def test_a_foreign_server_that_does_not_answer_is_an_error(fresh: Callable[..., 
 
 
 def test_runs_and_history_outlive_down_and_up(live: Any):
-    """The last test of the shared stack: a run that was under way is taken up again by the next `up`."""
+    """The last test of the shared stack: a run that was under way is taken up again by the next `up`, and the next."""
     finished = live.run()
     assert finished.ended()["type"] == "COMPLETED"
     under_way = live.run(seconds=8)
     under_way.began()
-    report, _ = live.program.run("down")
-    assert report["ended"] is True
-    assert live.program.processes() == []
-    live.program.run("up")
-    assert live.program.state().api_url == live.state.api_url
-    assert finished.read()["state"]["type"] == "COMPLETED"
-    assert under_way.began(2, 60)
+    for time_ in (2, 3):
+        report, _ = live.program.run("down")
+        assert report["ended"] is True
+        assert live.program.processes() == []
+        live.program.run("up")
+        assert live.program.state().api_url == live.state.api_url
+        assert finished.read()["state"]["type"] == "COMPLETED"
+        assert under_way.began(time_, 60)
     until(lambda: under_way.read()["state"]["type"] == "COMPLETED", 60, "the run is finished")
 
 

@@ -267,3 +267,22 @@ def test_the_output_limit_has_the_name_the_model_knows(serve: Any, model: str, f
     served = serve("hi", model=model)
     served.ask()
     assert {"max_tokens", "max_completion_tokens"} & set(served.bodies[0]) == {field}
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_an_endpoint_that_does_not_stop_sending_is_left_after_one_request(
+    serve: Any, stream: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("delegation.chat.attempt.LONGEST_ANSWER_BYTES", 100_000)
+    served = serve(Turn(text="word " * 50_000, times=-1), stream=stream)
+    with pytest.raises(EndpointError, match="sent more than 0 MiB as one answer") as failed:
+        served.ask()
+    assert failed.value.kind == "truncated"
+    assert len(served.server.calls) == 1
+
+
+def test_a_compressed_answer_is_not_unpacked(serve: Any):
+    served = serve(Turn(text="fine", headers={"content-encoding": "gzip"}, status=200, body="x"))
+    with pytest.raises(EndpointError, match="compressed its answer"):
+        served.ask()
+    assert served.server.calls[0].headers["accept-encoding"] == "identity"

@@ -227,7 +227,7 @@ async def test_polling_waits_as_long_as_it_is_asked_to(stacked: Front, mode: str
     assert [each["state"] for each in at_once["delegations"]] == ["refuted", "submitted"]
     assert at_once["all_ended"] is False
     assert at_once["unknown"] == [
-        {"text": "nosuch", "error": "no delegation 'nosuch': `delegate list` shows their ids"}
+        {"text": "nosuch", "error": "no delegation 'nosuch': `list_recent_delegations` shows their ids"}
     ]
     assert [each["state"] for each in waited["delegations"]] == ["refuted", "verified"]
     assert waited["all_ended"] is True

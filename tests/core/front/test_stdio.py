@@ -56,7 +56,7 @@ def test_stdout_is_protocol_only_whatever_libraries_and_children_write(front: Fr
     stderr = stderr_of(front).read_text(encoding="utf-8")
     assert code == 0
     assert listed["result"]["structuredContent"] == {"delegations": []}
-    assert len(tools["result"]["tools"]) == 15
+    assert len(tools["result"]["tools"]) == 18
     assert failed["result"]["isError"] is True
     assert [json.loads(line)["jsonrpc"] for line in running.lines] == ["2.0"] * len(running.lines)
     for noise in ("importing mcp", "C level banner", "Loading library v1", "straight to the old stream", "from a child",
@@ -72,7 +72,7 @@ def test_the_tools_are_listed_before_any_stack_is_up(front: Front):
         tools = running.answer(1)["result"]["tools"]
         seconds = time.monotonic() - begun
 
-    assert len(tools) == 15
+    assert len(tools) == 18
     assert seconds < 15, f"{seconds:.1f} s; a client waits 30 s, and a quiet machine takes one"
     assert not front.home.exists()
 

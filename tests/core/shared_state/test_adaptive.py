@@ -218,3 +218,11 @@ def test_plain_halving_would_waste_a_fifth_of_the_same_endpoint():
     plain = Endpoint(4, 1.0, random.Random(1), halve, Cap(6))
     plain.run(6, 660)
     assert plain.busy_seconds / 600 < 3.2
+
+
+def test_a_level_that_was_just_reached_from_one_that_held_fails_by_one_and_not_by_half():
+    cap = after_throttle(Cap(8), 8, None, after(0))
+    for second in range(1, 14):
+        cap = after_success(cap, 8, after(second), count=5)
+    assert cap.cap == 6
+    assert after_throttle(cap, 8, None, after(20)).cap == 5

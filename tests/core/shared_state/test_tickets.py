@@ -248,3 +248,10 @@ def test_however_they_come_no_more_hold_than_the_cap_and_the_order_is_kept(found
     assert sum(each.holding for each in held.values()) <= max(before, cap)
     left = [each for each in found if each.lease == renewed(NOW) and not held[each.holder].holding]
     assert all(tickets._order(one) < tickets._order(other) for one in granted for other in left)
+
+
+def test_when_the_cap_falls_the_first_in_line_keep_their_slots(state: SharedState):
+    for number, name in enumerate("abc"):
+        tickets.take(state, "b", holder=name, ceiling=3, asked_at=after(number), now=after(5))
+    tickets.take(state, "b", holder="d", ceiling=3, priority="now", now=after(5))
+    assert [tickets.fits(state, "b", holder=name, ceiling=2, now=after(6)) for name in "abcd"] == [True, True, False, False]

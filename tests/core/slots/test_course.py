@@ -40,7 +40,10 @@ def logged(*events: Event) -> list[Event]:
 
 def course(model: Model, *events: Event, chain: str = "abc") -> Course:
     endpoints = [model(alias) for alias in chain]
-    request = cast(DelegationRequest, SimpleNamespace(endpoint=endpoints[0], chain=tuple(endpoints[1:])))
+    request = cast(
+        DelegationRequest,
+        SimpleNamespace(card=SimpleNamespace(lane=None), endpoint=endpoints[0], chain=tuple(endpoints[1:])),
+    )
     return course_of(request, logged(*events))
 
 
@@ -105,3 +108,8 @@ def test_a_log_without_a_beginning_names_nobody(model: Model):
     assert attempts_in([], [model("a")]) == ()
     found: Any = course(model)
     assert found.at_work is None
+
+
+def test_a_wait_for_what_another_was_refused_is_no_refusal_of_this_run(model: Model):
+    waits = [{"type": "wait", "alias": "a", "failure_kind": "throttled", "asked": asked} for asked in (True, False)]
+    assert course(model, {"type": "header", "alias": "a"}, *waits).throttles == 1

@@ -1,0 +1,97 @@
+"""One job as the older polls show it: their words, their field names, every text safe and bounded."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from delegation.failures import QueueReason, poll_queue_reason
+from delegation.files import publish, text_or_none
+from delegation.harnesses.codex_login import auth_stopped
+from delegation.harnesses.order import HarnessName
+from delegation.harnesses.result import HarnessResult, JobStatus, poll_warnings
+from delegation.harnesses.sanitising import PREVIEW_CHARACTERS, one_line, poll_text, safe_json
+from delegation.settings import Settings
+
+RESULT_FILE = "harness.json"
+_ANSWER_FIELD: dict[HarnessName, str] = {"codex": "final_response"}
+_THREAD_FIELD: dict[HarnessName, str] = {"gemini": "conversation_id"}
+Account = Literal["ok", "cooldown", "auth_failed"]
+
+
+def keep_result(folder: Path, result: HarnessResult) -> None:
+    """Write the result into a record. Raises OSError."""
+    publish(folder / RESULT_FILE, result.model_dump_json(indent=1))
+
+
+def kept_result(folder: Path) -> HarnessResult | None:
+    """The result in a record; None where there is none, or none that can be read."""
+    try:
+        text = text_or_none(folder / RESULT_FILE)
+        return None if text is None else HarnessResult.model_validate_json(text)
+    except (OSError, ValidationError):
+        return None
+
+
+def ended_fields(result: HarnessResult, *, status: JobStatus | None = None) -> dict[str, Any]:
+    """The fields of a job that has ended. The answer is cut to about 300 words; its whole length stands beside it."""
+    answer, cut = poll_text(result.answer or "")
+    name = _ANSWER_FIELD.get(result.harness, "response")
+    fields: dict[str, Any] = {
+        "status": status or result.status,
+        "exit_code": result.exit_code,
+        "duration_s": round(result.seconds, 3),
+        _THREAD_FIELD.get(result.harness, "session_id"): result.session_id,
+        "usage": result.usage.model_dump(exclude={"requests"}),
+    }
+    if result.failure_kind is not None:
+        fields |= {"failure_kind": result.poll_kind, "error": one_line(result.failure_message or "")}
+    if result.resets_at is not None:
+        fields["resets_at"] = result.resets_at.isoformat()
+    if result.out_dir is not None:
+        fields["out_dir"] = result.out_dir
+    if warnings := poll_warnings(result):
+        fields["warnings"] = list(warnings)
+    if cut:
+        fields |= {"truncated": True, f"{name}_length": len(result.answer or "")}
+    return {**safe_json(fields), name: answer}
+
+
+def unfinished_fields(
+    status: Literal["queued", "running"],
+    *,
+    now: datetime,
+    created_at: datetime,
+    started_at: datetime | None = None,
+    last_activity_at: datetime | None = None,
+    reason: QueueReason | None = None,
+    retry_count: int = 0,
+    retry_at: datetime | None = None,
+) -> dict[str, Any]:
+    """The fields of a job that waits or works."""
+    fields: dict[str, Any] = {"status": status, "queued_s": _seconds(created_at, started_at or now)}
+    fields["retry_count"] = retry_count
+    if status == "queued" and reason is not None:
+        fields["queue_reason"] = poll_queue_reason(reason)
+    if retry_at is not None:
+        fields["retry_in_s"] = _seconds(now, retry_at)
+    if status == "running" and last_activity_at is not None:
+        fields["last_activity_age_s"] = _seconds(last_activity_at, now)
+    return fields
+
+
+def preview(task: str) -> str:
+    """The beginning of a task in one line."""
+    return one_line(task, PREVIEW_CHARACTERS)
+
+
+def codex_account(settings: Settings, *, cooling_down: bool) -> Account:
+    """How the Codex login stands for everybody who uses it."""
+    if auth_stopped(settings):
+        return "auth_failed"
+    return "cooldown" if cooling_down else "ok"
+
+
+def _seconds(start: datetime, end: datetime) -> float:
+    return round(max((end - start).total_seconds(), 0.0), 1)

@@ -1,0 +1,81 @@
+"""How many of a kind may run at once, in which pool, and what counts as one project and one checkout."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import assert_never
+
+from delegation.checkout.git import locate
+from delegation.harnesses.order import HarnessName, Order
+from delegation.models.buckets import DEFAULT_SLOTS
+from delegation.request import Endpoint
+from delegation.settings import Settings
+
+
+@dataclass(frozen=True)
+class Pool:
+    """`ceiling` runs at once everywhere, `per_project` of them in one repository, `max_queue` waiting, and
+    `stagger_seconds` between two launches."""
+
+    bucket: str
+    ceiling: int
+    per_project: int
+    max_queue: int
+    stagger_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where a job works, canonically: linked worktrees share a project, folders of one checkout share the checkout."""
+
+    project: Path
+    checkout: Path
+
+
+def pool_of(harness: HarnessName, settings: Settings) -> Pool:
+    """The pool of a kind by the user's settings. Claude Code counts in its model's own bucket."""
+    match harness:
+        case "codex":
+            return Pool(
+                "codex",
+                settings.codex_max_concurrent,
+                settings.codex_max_per_project,
+                settings.codex_max_queue,
+                settings.codex_stagger_seconds,
+            )
+        case "gemini":
+            most = settings.gemini_max_concurrent
+            return Pool("gemini", most, most, settings.gemini_max_queue)
+        case "dsh":
+            return Pool(
+                "dsh",
+                settings.dsh_max_concurrent,
+                settings.dsh_max_per_project,
+                settings.dsh_max_queue,
+                settings.dsh_stagger_seconds,
+            )
+        case "claude" | "command":
+            return Pool(harness, DEFAULT_SLOTS, DEFAULT_SLOTS, settings.max_queue)
+        case _:
+            assert_never(harness)
+
+
+def ground_of(workdir: Path) -> Ground:
+    """The project and the checkout around a folder; without git the folder is both. Raises UsageError as `locate`."""
+    place = locate(workdir)
+    if place is None:
+        return Ground(workdir.resolve(), workdir.resolve())
+    return Ground(place.common_dir.resolve(), place.top.resolve())
+
+
+def endpoint_of(order: Order) -> Endpoint:
+    """What stands for the model of a command-line agent in a request, where no endpoint of ours is asked."""
+    return Endpoint(
+        alias=order.harness,
+        base_url=f"cli:{order.harness}",
+        format="openai_responses",
+        model=order.model or order.harness,
+        bucket=order.harness,
+        quota_pool=order.harness,
+        lane="subscription_cli",
+        flat_plan=order.harness in ("codex", "gemini"),
+    )

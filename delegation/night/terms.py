@@ -1,0 +1,66 @@
+"""What somebody asked of a night, and which night that makes it."""
+
+import hashlib
+import re
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from pydantic import Field
+
+from delegation.errors import UsageError
+from delegation.night.calendar import local_zone_name, next_moment, night_of, time_of_day, zone_of
+from delegation.night.values import Rules
+from delegation.settings import Settings
+from delegation.values import Value
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
+
+
+class Terms(Value):
+    """The parameters of a night, as the flow gets them."""
+
+    cards: str = Field(min_length=1, description="Absolute path of a folder or file of cards.")
+    until: str | None = Field(default=None, description="HH:MM when nothing more begins; none: until all is done.")
+    budget_usd: float | None = Field(default=None, gt=0, description="Nothing more begins at this known cost.")
+    in_flight: int = Field(default=8, ge=1, le=1000, description="Delegations at a time, also those that wait.")
+    error_rate: float | None = Field(default=0.5, gt=0, le=1, description="Stop when more of it than that failed.")
+    time_zone: str | None = Field(default=None, description="Of `until`, such as Europe/Berlin; none: this machine's.")
+    name: str | None = Field(default=None, description="The same name goes on with the same night.")
+    surroundings: str | None = Field(
+        default=None, description="Whose models and keys it uses, as `delegate night` kept them; none: the stack's."
+    )
+
+
+def zone(terms: Terms, settings: Settings) -> ZoneInfo:
+    """The zone of the night's times. Raises UsageError for one that is not known."""
+    return zone_of(terms.time_zone or settings.budget_time_zone or local_zone_name(settings.environ))
+
+
+def night_id_of(terms: Terms, begun: datetime, settings: Settings) -> str:
+    """The same for all who work on the same cards in the same night, from noon to noon; or as it was named.
+
+    Raises UsageError for a name that cannot be a file's.
+    """
+    if terms.name is not None:
+        if not _NAME.fullmatch(terms.name):
+            raise UsageError(f"name {terms.name[:60]!r} must be of a-z, 0-9 and '-', with 61 characters at most")
+        return f"night-{terms.name}"
+    source = hashlib.sha256(str(Path(terms.cards).resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return f"night-{night_of(begun, zone(terms, settings)):%Y%m%d}-{source}"
+
+
+def end_of(terms: Terms, begun: datetime, settings: Settings) -> datetime | None:
+    """When nothing more begins. Raises UsageError for what is no time."""
+    if terms.until is None:
+        return None
+    return next_moment(time_of_day(terms.until, "until"), zone(terms, settings), begun)
+
+
+def rules_of(terms: Terms, begun: datetime, settings: Settings) -> Rules:
+    return Rules(
+        in_flight=terms.in_flight,
+        until=end_of(terms, begun, settings),
+        budget_usd=terms.budget_usd,
+        error_rate=terms.error_rate,
+    )

@@ -1,0 +1,25 @@
+"""Whether a delegation has ended, which its receipt alone does not tell: it may be judged again."""
+
+from delegation.receipt import Receipt
+from delegation.records.entry import Progress
+from delegation.records.store import RecordStore
+
+
+def ended(receipt: Receipt | None, progress: Progress | None) -> Receipt | None:
+    """The receipt of a delegation that has ended; None while it works, also when it works again."""
+    if receipt is None or progress is None or progress.step == "done" or receipt.ended_at is None:
+        return receipt
+    return receipt if progress.updated_at <= receipt.ended_at else None
+
+
+def unfinished(records: RecordStore) -> list[str]:
+    """The ids of all that have not ended, newest first. A record that cannot be read is not among them."""
+    return [delegation_id for delegation_id in records.ids() if _works(records, delegation_id)]
+
+
+def _works(records: RecordStore, delegation_id: str) -> bool:
+    progress = records.status(delegation_id)
+    if progress is None or progress.step == "done":
+        return False
+    summary = records.summary(delegation_id)
+    return summary.problem is None and ended(summary.receipt, progress) is None

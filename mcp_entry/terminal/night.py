@@ -1,0 +1,158 @@
+"""The verbs of many cards: see what a folder holds and would come to, and have it done overnight."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from mcp_entry.exits import CANNOT, OK, OTHER_OUTCOME, STOPPED_WAITING
+from mcp_entry.terminal.common import AsJson, print_json, print_line, say, service
+
+if TYPE_CHECKING:
+    from delegation.night.terms import Terms
+    from delegation.settings import Settings
+    from mcp_entry.nights import Night
+
+
+def _flag(says: str) -> Parameter:
+    return Parameter(negative="", show_default=False, help=says)
+
+
+def _text(says: str) -> Parameter:
+    return Parameter(show_default=False, help=says)
+
+
+Cards = Annotated[
+    Path | None, Parameter(name="CARDS", help="A folder or file of cards: *.md, *.yaml, *.json, *.jsonl.")
+]
+
+
+def cards(
+    source: Cards = None,
+    *,
+    schema: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Print the JSON schema of cards, for an editor.")
+    ] = False,
+    json: AsJson = False,
+) -> int:
+    """Check cards and show the plan: order, models, pools and budget. Runs nothing; exit code 2 when one is broken."""
+    from delegation.cards import read_cards
+    from delegation.cards import schema as schema_of_cards
+    from delegation.errors import UsageError
+    from delegation.night.plan import plan_of
+
+    if schema:
+        print_json(schema_of_cards())
+        return OK
+    if source is None:
+        raise UsageError("cards of which folder or file? Name it: `delegate cards DIR`")
+    settings = service().settings
+    plan = plan_of(read_cards(settings.path(str(source)), settings.home.no_repository), settings)
+    if json:
+        print_json(plan)
+    else:
+        from mcp_entry.plan_shown import show_plan
+
+        show_plan(plan)
+    return CANNOT if plan.problems else OK
+
+
+def night(  # each is an option
+    source: Cards = None,
+    *,
+    at: Annotated[str | None, _text("Begin at HH:MM, every night; without it now, once.")] = None,
+    once: Annotated[bool, _flag("With --at: the next such time only.")] = False,
+    until: Annotated[str | None, _text("Nothing more begins from HH:MM on; what runs ends by itself.")] = None,
+    budget: Annotated[
+        float | None, Parameter(help="Nothing more begins at this known cost.", show_default=False)
+    ] = None,
+    in_flight: Annotated[int, Parameter(help="Delegations at a time, also those that wait for a slot.")] = 8,
+    error_rate: Annotated[float, Parameter(help="Stop when more of the night's work than this failed; 1 never.")] = 0.5,
+    time_zone: Annotated[str | None, _text("Of --at and --until, such as Europe/Berlin; else this machine's.")] = None,
+    name: Annotated[str | None, _text("Go on with the night of that name.")] = None,
+    off: Annotated[bool, _flag("No longer every night for these cards.")] = False,
+    wait: Annotated[bool, _flag("Wait for the report; exit code 1 unless every card was accepted.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Do all cards of a folder, each as a delegation of its own, and leave a report.
+
+    The folder is read when the night begins.
+    """
+    from delegation.errors import UsageError
+    from delegation.night.terms import Terms
+    from mcp_entry import nights
+
+    if source is None:
+        raise UsageError("the cards of which folder or file? Name it: `delegate night DIR`")
+    settings = service().settings
+    where = str(settings.path(str(source)))
+    if off:
+        return _said_off(nights.end_every(settings, where), where, as_json=json)
+    terms = _terms(
+        Terms, cards=where, until=until, budget_usd=budget, in_flight=in_flight, error_rate=error_rate,
+        time_zone=time_zone, name=name,
+    )  # fmt: skip
+    if wait and at is not None:
+        raise UsageError("--wait is for a night that begins now: leave --at out")
+    for problem in nights.cards_for(settings, terms).problems:
+        say(f"not to be read, the others go on: {problem.text}")
+    if at is not None and not once:
+        asked = nights.ask_for_every(settings, terms, at, say)
+    else:
+        asked = nights.ask_for_one(settings, terms, at, say)
+    if wait:
+        return _waited(settings, asked, as_json=json)
+    _tell(asked, every=at is not None and not once, as_json=json)
+    return OK
+
+
+def _terms(kind: "type[Terms]", **given: Any) -> "Terms":
+    from pydantic import ValidationError
+
+    from delegation.errors import UsageError
+    from delegation.wrong_values import sentence
+
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        names = {name: f"--{name.removesuffix('_usd').replace('_', '-')}" for name in given}
+        raise UsageError(sentence(error, kind, names)) from None
+
+
+def _tell(asked: "Night", *, every: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({**vars(asked), "every_night": every})
+        return
+    begins = asked.begins.astimezone()
+    when = f"every night, next {begins:%Y-%m-%d %H:%M %Z}" if every else f"{begins:%Y-%m-%d %H:%M %Z}"
+    print_line(f"{asked.night_id} begins {when}")
+    if asked.ui_url:
+        print_line(f"  watch   {asked.ui_url}")
+    print_line(f"  report  {asked.report}")
+
+
+def _said_off(existed: bool, where: str, *, as_json: bool) -> int:
+    if as_json:
+        print_json({"existed": existed})
+    else:
+        print_line("these cards are no longer done every night" if existed else f"nothing was planned for {where!r}")
+    return OK
+
+
+def _waited(settings: "Settings", asked: "Night", *, as_json: bool) -> int:
+    from mcp_entry.night_watch import wait_for
+
+    try:
+        report, message = wait_for(settings, asked)
+    except KeyboardInterrupt:
+        say(f"stopped waiting; the night goes on, its report will be {asked.report}")
+        return STOPPED_WAITING
+    if report is None:
+        say(message or "it ended without a report")
+        return OTHER_OUTCOME
+    if as_json:
+        print_json(report)
+    else:
+        print_line((asked.report.parent / "report.md").read_text(encoding="utf-8"))
+    good = len(report.of("verified")) + len(report.of("answered"))
+    return OK if good == len(report.lines) else OTHER_OUTCOME

@@ -1,0 +1,125 @@
+"""The morning report: each card once, with what a person may do now, and nothing of a card's text that is more."""
+
+import re
+import shlex
+from collections.abc import Callable
+from datetime import timedelta
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+from delegation.night.pages import html, markdown
+from delegation.night.report import NightReport, report_of
+from delegation.night.scheduler import decide
+from delegation.night.shift import Shift
+
+if TYPE_CHECKING:
+    from tests.core.night.conftest import Table
+
+EVIL = "<script>alert(1)</script> ![x](http://evil.example/a.png) | `"
+
+
+def played(table: "Table", end: Callable[..., Any]) -> tuple[Shift, NightReport]:
+    outcomes = ["verified", "refuted", "unverified", "no_change", "answered", "failed", "cancelled", "lost", "running"]
+    table.write(**dict.fromkeys(outcomes, ""))
+    table.write(best="attempts: 3\nreview_by: 2026-05-02\ntags: [soon]", after="depends_on: [refuted]")
+    (table.cards / "broken.yaml").write_text("task: a: b\n")
+    (table.cards / "evil.md").write_text(f"---\nrepo: {table.repo}\n---\n{EVIL}\n")
+    (table.cards / "notes.txt").write_text("")
+    shift = table.open(in_flight=50)
+    decision = decide(shift.jobs, shift.rules, shift.standing(table.state, shift.begun))
+    ids: dict[str, list[str]] = {}
+    for start in decision.start:
+        entered = shift.enter(table.state, start)
+        assert entered
+        ids.setdefault(start.job, []).append(entered.request.id)
+    for outcome in outcomes[:7]:
+        end(shift, ids[outcome][0], outcome)
+    shift.lost.add(ids["lost"][0])
+    end(shift, ids["best"][0], "refuted")
+    end(shift, ids["best"][1], cost={"amount_usd": None, "kind": "unknown"})
+    end(shift, ids["best"][2], "failed")
+    end(shift, ids["evil"][0], "failed", failure_message=EVIL)
+    last = decide(shift.jobs, shift.rules, shift.standing(table.state, shift.begun + timedelta(hours=2)))
+    return shift, report_of(shift, last, shift.begun + timedelta(hours=2, minutes=5))
+
+
+def test_every_card_is_in_the_report_once_in_the_group_of_its_best_attempt(table: "Table", end: Callable[..., Any]):
+    _, report = played(table, end)
+    groups = {line.card: line.group for line in report.lines}
+
+    assert groups == {
+        "verified": "verified", "refuted": "refuted", "unverified": "unverified", "no_change": "no_change",
+        "answered": "answered", "failed": "failed", "cancelled": "cancelled", "lost": "unknown", "running": "running",
+        "best": "verified", "after": "passed_over", "evil": "failed", "broken": "broken",
+    }  # fmt: skip
+    assert len(report.lines) == len(groups)
+    assert (report.spent_usd, report.unknown_costs) == (2.5, 1)
+    lines = {line.card: line for line in report.lines}
+    assert lines["after"].reason == "it depends on 'refuted', which ended as refuted"
+    assert "broken.yaml:1: is not YAML" in lines["broken"].reason
+    assert [line.card for line in report.of("verified")] == ["best", "verified"]
+    assert [each.split()[1] for each in lines["best"].tried] == ["refuted", "verified", "failed"]
+    best = lines["best"].tried[1].split()[0]
+    assert (lines["best"].delegation_id, lines["best"].seconds, lines["best"].model) == (best, 75.0, "local-scripted")
+
+
+def test_the_commands_are_ready_for_a_shell(table: "Table", end: Callable[..., Any]):
+    _, report = played(table, end)
+    lines = {line.card: line for line in report.lines}
+    name = lines["verified"].delegation_id
+    assert lines["verified"].commands == {
+        "accept": f"delegate apply {name}",
+        "retry": f"delegate rerun {name}",
+        "drop": f"git -C {shlex.quote(str(table.repo))} branch -D delegate/{name}",
+    }
+    assert lines["refuted"].commands["accept"].endswith(" --any-outcome")
+    assert set(lines["failed"].commands) == {"retry"}
+    assert lines["after"].commands == {}
+
+
+class Page(HTMLParser):
+    """Which elements there are, and whether each is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.links: list[str | None] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.links += [value for name, value in attrs if name in ("href", "src")]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_needs_nothing_else_and_a_cards_text_is_only_text(table: "Table", end: Callable[..., Any]):
+    _, report = played(table, end)
+    page = Page()
+    page.feed(html(report))
+
+    assert page.open == []
+    assert not page.seen & {"script", "img", "link", "iframe"}
+    assert page.links == []
+    assert "&lt;script&gt;" in html(report)
+    text = markdown(report)
+    assert not re.search(r"(?<!\\)!\[|(?<!\\)<script", text)
+    assert "http\\://evil" in text
+    assert "13 cards in" in text
+    assert "2 verified, 1 answered, 1 unverified, 1 refuted, 1 no change, 2 failed" in text
+    assert "From 2026-05-01 01:00 to 2026-05-01 03:05 UTC, 2 h 5 min." in text
+    assert "Known cost: $2.5000; 1 delegation did not say what it cost." in text.replace("\\", "")
+    assert "Passed over: notes.txt" in text.replace("\\", "")
+
+
+def test_a_night_that_was_stopped_says_why(table: "Table"):
+    table.write(a="")
+    shift = table.open(until="01:30")
+    late = decide(shift.jobs, shift.rules, shift.standing(table.state, shift.begun + timedelta(hours=1)))
+    report = report_of(shift, late, shift.begun + timedelta(hours=1))
+    assert report.stopped == "Its time was over."
+    assert "Stopped early" in markdown(report)
+    assert report.lines[0].reason == "the night ended at 2026-05-01 01:30 UTC before it began"

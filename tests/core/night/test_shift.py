@@ -1,0 +1,185 @@
+"""A night on disk: what is begun is never begun twice, whenever it is killed or called again."""
+
+import subprocess
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from delegation.errors import UsageError
+from delegation.night.ledger import Child, Ledger
+from delegation.night.scheduler import decide
+from delegation.night.shift import Shift
+from delegation.night.values import Decision
+from delegation.shared_state import cooldowns
+
+if TYPE_CHECKING:
+    from tests.core.night.conftest import Table
+
+End = Callable[..., Any]
+
+
+def look(table: "Table", shift: Shift, minutes: int = 1) -> Decision:
+    return decide(shift.jobs, shift.rules, shift.standing(table.state, shift.begun + timedelta(minutes=minutes)))
+
+
+def starting(decision: Decision) -> list[str]:
+    return [start.job for start in decision.start]
+
+
+def test_a_card_becomes_one_delegation_of_this_night_with_its_budget_and_its_end(table: "Table"):
+    table.write(a="model: local-other\nbudget: 0.5")
+    shift = table.open(budget_usd=3, until="06:00", in_flight=2)
+    ids = table.start(shift, look(table, shift))
+
+    request = shift.records.request(ids["a"])
+    assert (request.night_id, request.tool, request.card.queue) == (shift.night_id, "night", "night")
+    assert (request.budgets.per_night_usd, request.limits.budget_usd) == (3, 0.5)
+    assert request.patience.longest_wait_seconds == 0  # that night is long over
+    assert shift.night_id.startswith("night-20260430-")
+    assert shift.open_children() == [ids["a"]]
+    assert look(table, shift).start == ()
+
+
+def test_a_kill_at_any_point_between_row_record_and_ledger_gives_the_same_delegation(table: "Table"):
+    table.write(a="")
+    shift = table.open()
+    first = table.start(shift, look(table, shift))["a"]
+    ledger = shift.folder / "children.jsonl"
+    whole = ledger.read_text()
+    for left in ("", whole[:40]):
+        ledger.write_text(left)
+        again = table.open()
+        assert table.start(again, look(table, again)) == {"a": first}
+        assert [child.delegation_id for child in again.ledger.children()] == [first]
+    (shift.records.folder(first) / "entry.json").unlink()
+    ledger.unlink()
+    again = table.open()
+    assert table.start(again, look(table, again)) == {"a": first}
+    assert shift.records.ids() == [first]
+
+
+def test_called_again_what_is_done_stays_done_failed_is_tried_anew_and_edited_is_another_card(table: "Table", end: End):
+    table.write(**dict.fromkeys("abcdef", ""))
+    shift = table.open()
+    ids = table.start(shift, look(table, shift))
+    end(shift, ids["a"])
+    end(shift, ids["b"], "refuted")
+    end(shift, ids["c"], "failed")
+    end(shift, ids["d"], "cancelled")
+    assert look(table, shift).start == ()  # the same part tries nothing anew
+
+    table.write(f="verify: 'true'")
+    again = table.open("part-2")
+    assert starting(look(table, again)) == ["c", "d", "f"]
+    anew = table.start(again, look(table, again))
+    assert not set(anew.values()) & set(ids.values())
+    assert look(table, again).start == ()
+    end(again, anew["c"], "failed")
+    assert look(table, again).start == ()
+    third = table.open("part-3")
+    assert starting(look(table, third)) == ["c"]
+    assert len(shift.records.ids()) == 9
+
+
+def test_another_night_does_the_cards_again_but_one_with_a_key_only_once_ever(table: "Table", end: End):
+    table.write(a="", b="key: once", c="key: failed-once")
+    first = table.open(name="one")
+    ids = table.start(first, look(table, first))
+    end(first, ids["a"])
+    end(first, ids["b"])
+    end(first, ids["c"], "failed")
+    second = table.open("part-2", name="two")
+    again = table.start(second, look(table, second))
+
+    assert (again["a"] == ids["a"], again["b"] == ids["b"], again["c"] == ids["c"]) == (False, True, True)
+    assert look(table, second).start == ()
+    third = table.open("part-3", name="two")
+    table.start(third, look(table, third))
+    assert look(table, third).start == ()
+
+
+def test_a_card_that_builds_on_another_starts_from_the_commit_of_its_best_attempt(table: "Table", end: End):
+    table.write(a="attempts: 2", b="depends_on: [a]\nbuild_on: true")
+    shift = table.open()
+    for start in look(table, shift).start:
+        shift.enter(table.state, start)
+    one, two = [child.delegation_id for child in shift.ledger.children()]
+    commit = subprocess.run(
+        ["git", "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "change"],
+        cwd=table.repo, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    subprocess.run(["git", "update-ref", f"refs/delegate/{two}/patch", commit], cwd=table.repo, check=True)
+    end(shift, one, "refuted")
+    assert look(table, shift).start == ()
+    end(shift, two)
+    below = table.start(shift, look(table, shift))["b"]
+
+    assert shift.records.request(below).base_commit == commit
+    assert starting(look(table, table.open())) == []
+
+
+def test_a_card_that_cannot_be_admitted_is_refused_with_the_reason_and_stops_no_other(table: "Table"):
+    table.write(a="model: nosuch", b="", c="depends_on: [a]")
+    shift = table.open()
+    decision = look(table, shift)
+    assert starting(decision) == ["b"]
+    assert decision.passed_over["a"].startswith("it was refused: unknown model 'nosuch'")
+    assert decision.passed_over["c"] == "it depends on 'a', which did not begin"
+
+
+def test_a_repository_that_goes_away_before_its_turn_is_a_refusal_too(table: "Table", tmp_path: Path):
+    table.write(a="")
+    shift = table.open()
+    decision = look(table, shift)
+    table.repo.rename(tmp_path / "elsewhere")
+    assert table.start(shift, decision) == {}
+    after = look(table, shift)
+    assert (after.is_over, after.start) == (True, ())
+    assert "does not exist" in after.passed_over["a"]
+
+
+def test_what_was_spent_is_what_is_known_and_flat_plans_cost_nothing(table: "Table", end: End):
+    table.write(a="", b="", c="", d="")
+    shift = table.open(budget_usd=0.75, in_flight=3)
+    ids = table.start(shift, look(table, shift))
+    end(shift, ids["a"])
+    end(shift, ids["b"], cost={"amount_usd": 0.5, "kind": "estimated"})
+    assert shift.spent_usd() == 0.75
+    assert look(table, shift).stopped == "budget"
+    end(shift, ids["c"], cost={"amount_usd": 9.0, "kind": "flat_plan"})
+    assert shift.spent_usd() == 0.75
+
+
+def test_only_a_spent_quota_is_waited_for_by_the_night_a_throttled_pool_by_its_delegations(table: "Table"):
+    table.write(a="")
+    shift = table.open()
+    (pool,) = shift.jobs[0].pools
+    now, until = shift.begun, shift.begun + timedelta(hours=2)
+    cooldowns.begin(table.state, pool, until=until, kind="throttled", reason="x", now=now)
+    assert starting(look(table, shift)) == ["a"]
+    cooldowns.begin(table.state, pool, until=until + timedelta(hours=1), kind="quota", reason="x", now=now)
+    decision = look(table, shift)
+    assert (decision.start, decision.look_again) == ((), until + timedelta(hours=1))
+
+
+def test_the_ledger_survives_a_line_that_was_cut_off(tmp_path: Path):
+    ledger = Ledger(tmp_path)
+    one, two = (Child(card=c, content="x", number=1, delegation_id=f"dg-{c}", part="p") for c in "ab")
+    ledger.note(one)
+    with (tmp_path / "children.jsonl").open("a") as stream:
+        stream.write('{"card": "cut')
+    ledger.note(two)
+    assert ledger.children() == [one, two]
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [({"until": "25:00"}, "until must be a time"), ({"time_zone": "Mars"}, "no time zone"), ({"name": "A/b"}, "name ")],
+)
+def test_terms_that_make_no_night_are_refused(table: "Table", terms: dict[str, str], said: str):
+    table.write(a="")
+    with pytest.raises(UsageError, match=said):
+        table.open(**terms)

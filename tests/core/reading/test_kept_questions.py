@@ -1,0 +1,115 @@
+"""Questions that another process answers: what it is told, and what comes back."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from readers import ReadingUser, provider
+
+from delegation.errors import Cancelled, ConflictError, EndpointError, NotFoundError, StackError, UsageError, WorkFailed
+from delegation.home import Home
+from delegation.reading.admission import Wish, admit_query
+from delegation.reading.kept import Kept, Later, with_references
+from delegation.reading.labels import run_name_of, unrecorded
+from delegation.scripted.endpoint import ScriptedEndpoint
+from delegation.secrets import value_of
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home", tmp_path / "home" / "config" / "delegate.toml")
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> ReadingUser:
+    return ReadingUser(tmp_path / "user-of-this-test")
+
+
+@pytest.fixture
+def question(home: Home, user: ReadingUser):
+    user.configure([provider("p", "http://127.0.0.1:9/v1")])
+    return admit_query(user.settings, "a question", Wish()).question
+
+
+def test_a_question_travels_with_references_and_no_key_is_in_its_file(home, user):
+    user.configure([provider("p", "http://127.0.0.1:9/v1") | {"api_key": "sk-very-secret"}])
+    admitted = admit_query(user.settings, "a question", Wish())
+    question = with_references(home, admitted.question, admitted.keys)
+    Kept(home).keep(question)
+    (path,) = (home.reading / "questions").iterdir()
+    assert "sk-very-secret" not in path.read_text() + repr(admitted)
+    assert path.stat().st_mode & 0o777 == 0o600
+    again = Kept(home).question(question.id)
+    assert again == question
+    assert value_of(home, again.readers[0].endpoint.key_ref) == "sk-very-secret"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        EndpointError("quota", "spent"),
+        WorkFailed("privacy", "leaves"),
+        ConflictError("busy"),
+        NotFoundError("gone"),
+        UsageError("no"),
+        Cancelled("stopped"),
+        StackError("down"),
+    ],
+)
+def test_a_failure_comes_back_as_what_it_was(home, question, error):
+    kept = Kept(home)
+    kept.keep(question)
+    kept.settle(question.id, error)
+    with pytest.raises(WorkFailed if isinstance(error, WorkFailed) else type(error)) as told:
+        kept.outcome(question.id)
+    assert str(told.value) == str(error)
+    assert getattr(told.value, "kind", None) == getattr(error, "kind", None)
+    assert isinstance(told.value, type(error)) or type(error) is WorkFailed
+
+
+def test_an_answer_comes_back_whole_and_nothing_is_left_after_it(home, user):
+    with ScriptedEndpoint(["so"]) as endpoint:
+        user.configure([provider("p", endpoint.base_url)])
+        answer = user.query()
+    kept = Kept(home)
+    kept.keep(admit_query(user.settings, "x", Wish()).question)
+    (path,) = (home.reading / "questions").iterdir()
+    name = path.name.split(".")[0]
+    assert (kept.outcome(name), kept.has_begun(name)) == (None, False)
+    kept.begin(name)
+    kept.settle(name, answer)
+    assert (kept.outcome(name), kept.has_begun(name)) == (answer, True)
+    kept.remove(name)
+    assert list((home.reading / "questions").iterdir()) == []
+    kept.settle(name, answer)
+    assert list((home.reading / "questions").iterdir()) == []
+    with pytest.raises(NotFoundError, match="nobody waits for question"):
+        kept.question(name)
+
+
+def test_what_a_killed_asker_left_goes_after_a_day(home, question):
+    kept = Kept(home)
+    kept.keep(question)
+    kept.clear()
+    (path,) = (home.reading / "questions").iterdir()
+    os.utime(path, (time.time() - 90_000,) * 2)
+    kept.clear()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("name", ["../../x", "rd-x", "", "dg-20261130t160527291-fvre", "rd-20261130t160527291-fvre/.."])
+def test_a_name_that_is_no_id_reaches_no_file(home, name):
+    with pytest.raises(UsageError, match="is not a session id"):
+        Kept(home).question(name)
+
+
+def test_an_answer_without_the_stack_waits_to_be_recorded(home, question):
+    later = Later(home)
+    assert later.entries() == []
+    entry = unrecorded(question, EndpointError("quota", "spent"))
+    later.add(entry)
+    assert (entry.state, later.entries()) == ("FAILED", [entry])
+    assert run_name_of(question) == f"query: a question · {question.id[-4:]}"
+    later.done(entry)
+    assert later.entries() == []

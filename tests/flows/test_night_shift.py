@@ -1,0 +1,268 @@
+"""A night in miniature on the real stack: cards of all kinds, a kill in the middle, and what comes every night."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
+from delegation.stack_state import read_state
+from tests.flows.conftest import Terminal, local_model
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(400)]
+
+VERIFY = "python -m pytest -q"
+
+
+def task_of(request: Request) -> str:
+    """The name of the card, which each task begins with."""
+    text = json.dumps(request.body)
+    return next(word for word in text.split("card-")[1:]).split(":")[0]
+
+
+def edit(path: str, old: str, new: str) -> Call:
+    return Call("edit_file", {"path": path, "old_text": old, "new_text": new})
+
+
+class Models:
+    """What each card's model does; `best` is wrong the first time, and `asked` counts the requests of each card."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.lock = threading.Lock()
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.first_best = iter([True])
+
+    def __call__(self, request: Request) -> Turn:
+        name = task_of(request)
+        with self.lock:
+            self.asked[name] += 1
+        if name.startswith("slow"):
+            self.go_on.wait(120)
+        if name == "failing":
+            return Turn(fault="400")
+        if request.turn > 0 or name in ("nothing", "question"):
+            return Turn(text="Done.")
+        return Turn(calls=(self._edit(name),))
+
+    def _edit(self, name: str) -> Call:
+        if name == "wrong" or (name == "best" and next(self.first_best, False)):
+            return edit("adding.py", "a - b", "a * b")
+        if name == "more":
+            return Call("write_file", {"path": "more.py", "content": "from adding import add\nassert add(2, 3) == 5\n"})
+        return edit("adding.py", "a - b", "a + b")
+
+
+@pytest.fixture
+def models() -> Models:
+    return Models()
+
+
+@pytest.fixture
+def endpoint(models: Models) -> Iterator[ScriptedEndpoint]:
+    with ScriptedEndpoint(models) as serving:
+        yield serving
+        models.go_on.set()
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> Path:
+    folder = tmp_path / "cards"
+    folder.mkdir()
+    return folder
+
+
+def write(cards: Path, repo: Path, **given: str) -> None:
+    for name, lines in given.items():
+        text = f"---\nrepo: {repo}\nverify: {VERIFY}\n{lines}\n---\ncard-{name}: do it\n"
+        (cards / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def api(stack: Terminal) -> httpx.Client:
+    from delegation.home import Home
+
+    state = read_state(Home(stack.home, stack.home / "config"))
+    assert state
+    user, _, password = (state.auth_string or "").partition(":")
+    return httpx.Client(base_url=state.api_url, auth=(user, password), trust_env=False, timeout=30)
+
+
+def until(what: Callable[[], bool], seconds: float = 90) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.2)
+
+
+def test_a_folder_is_done_in_order_and_every_card_is_in_the_report(
+    stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint, models: Models
+):
+    write(
+        cards, small_repository, fix="", wrong="", nothing="", failing="",
+        more="depends_on: [fix]\nbuild_on: true\nverify: python more.py", after="depends_on: [wrong]",
+        best="attempts: 2",
+    )  # fmt: skip
+    more = cards / "more.md"
+    more.write_text(more.read_text().replace(f"verify: {VERIFY}\n", ""))
+    (cards / "jobs.jsonl").write_text('{"name": "question", "prompt": "card-question: why?"}\nbroken\n')
+    env = local_model(endpoint.base_url)
+    ran = stack("night", str(cards), "--wait", "--json", env=env)
+
+    assert ran.code == 1, ran.stderr
+    report = ran.json
+    assert {line["card"]: line["group"] for line in report["lines"]} == {
+        "fix": "verified", "wrong": "refuted", "nothing": "no_change", "failing": "failed", "more": "verified",
+        "after": "passed_over", "best": "verified", "question": "answered", "jobs-2": "broken",
+    }, ran.stderr  # fmt: skip
+    lines = {line["card"]: line for line in report["lines"]}
+    assert sorted(each.split()[1] for each in lines["best"]["tried"]) == ["refuted", "verified"]
+    fixed, built = (stack("show", lines[name]["delegation_id"], "--json").json for name in ("fix", "more"))
+    parent = subprocess.run(
+        ["git", "rev-parse", fixed["branch"]], cwd=small_repository, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert built["base_commit"] == parent != fixed["base_commit"]
+
+    folder = stack.home / "nights" / report["night_id"]
+    assert "<h2>Verified (3)</h2>" in (folder / "report.html").read_text()
+    assert lines["fix"]["commands"]["accept"] == f"delegate apply {fixed['id']}"
+    assert stack("apply", fixed["id"]).code == 0
+    with api(stack) as server:
+        runs = server.post("/flow_runs/filter", json={"flow_runs": {"tags": {"all_": [report["night_id"]]}}}).json()
+        assert len(runs) == 8
+        assert all(run["parent_task_run_id"] for run in runs)
+        assert all(run["work_queue_name"].endswith("-night") for run in runs)
+        parents = server.post(
+            "/task_runs/filter", json={"task_runs": {"id": {"any_": [runs[0]["parent_task_run_id"]]}}}
+        )
+        night = server.get(f"/flow_runs/{parents.json()[0]['flow_run_id']}").json()
+        assert (night["state_name"], night["name"]) == ("Completed", "Night of cards")
+        assert night["state"]["message"] == "Night report: 4 of 9 cards accepted."
+        found = server.post("/artifacts/filter", json={"artifacts": {"key": {"any_": [report["night_id"]]}}}).json()
+        assert found[0]["data"].startswith("# Night ")
+
+    asked = dict(models.asked)
+    again = stack("night", str(cards), "--wait", "--json", env=env)
+    done_anew = {name for name, count in models.asked.items() if count > asked[name]}
+    assert done_anew == {"failing"}, "what is done was done twice"
+    assert {line["card"]: line["group"] for line in again.json["lines"]} == {n: e["group"] for n, e in lines.items()}
+
+
+def test_a_night_that_is_killed_in_the_middle_goes_on_and_does_nothing_twice(
+    stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint, models: Models
+):
+    names = {f"slow{number}": "" for number in range(4)} | {"quick": "depends_on: [slow0]"}
+    write(cards, small_repository, **names)
+    models.go_on.clear()
+    env = local_model(endpoint.base_url)
+    asked = stack("night", str(cards), "--json", "--in-flight", "3", env=env).json
+    until(lambda: len(models.asked) >= 1)
+    process = flow_process(stack, asked["flow_run_id"])
+    os.kill(process, signal.SIGKILL)
+    models.go_on.set()
+    report = stack.home / "nights" / asked["night_id"] / "report.json"
+    until(report.exists, 150)
+
+    lines = json.loads(report.read_text())["lines"]
+    assert {line["card"]: line["group"] for line in lines} == dict.fromkeys(names, "verified")
+    children = (report.parent / "children.jsonl").read_text().splitlines()
+    assert len({json.loads(line)["delegation_id"] for line in children}) == 5
+    assert models.asked == dict.fromkeys(names, 2)
+    with api(stack) as server:
+        night = server.get(f"/flow_runs/{asked['flow_run_id']}").json()
+    assert (night["state_name"], night["run_count"]) == ("Completed", 2)
+
+
+def flow_process(stack: Terminal, flow_run_id: str) -> int:
+    """The process that the flow run's code is in."""
+    launched = stack.home / "stack" / "runs"
+    until(lambda: any(flow_run_id in path.name for path in launched.glob("*")) or bool(_by_environment(flow_run_id)))
+    for path in launched.glob(f"*{flow_run_id}*"):
+        return int(json.loads(path.read_text())["pid"])
+    return _by_environment(flow_run_id)[0]
+
+
+def _by_environment(flow_run_id: str) -> list[int]:
+    found: list[int] = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("PREFECT__FLOW_RUN_ID") == flow_run_id and "prefect.engine" in process.cmdline():
+                found.append(process.pid)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def test_a_night_stops_when_too_much_fails(
+    stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint, models: Models
+):
+    lines = [json.dumps({"repo": str(small_repository), "task": f"card-failing: {n}"}) for n in range(12)]
+    (cards / "many.jsonl").write_text("\n".join(lines))
+    ran = stack("night", str(cards), "--wait", "--json", "--in-flight", "2", env=local_model(endpoint.base_url))
+
+    groups = Counter(line["group"] for line in ran.json["lines"])
+    assert (ran.code, ran.json["stopped"]) == (1, "Too much of its work failed.")
+    assert groups["failed"] in (6, 7)
+    assert groups["passed_over"] == 12 - groups["failed"] - groups["cancelled"]
+
+
+def test_a_night_comes_every_night_until_it_is_taken_away_and_up_does_not_forget_it(
+    stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint
+):
+    write(cards, small_repository, fix="")
+    env = local_model(endpoint.base_url)
+    words = ("night", str(cards), "--at", "01:30", "--until", "06:00", "--time-zone", "Europe/Berlin", "--json")
+    asked = [stack(*words, env=env) for _ in range(2)]
+    assert [each.code for each in asked] == [0, 0], asked[0].stderr
+    assert asked[0].json["every_night"] is True
+    with api(stack) as server:
+        name = server.get("/deployments/name/night_shift/night").json()
+        (schedule,) = schedules(server)
+        assert schedule["schedule"] == {"cron": "30 1 * * *", "timezone": "Europe/Berlin", "day_or": True}
+        given = schedule["parameters"]
+        assert (given["cards"], given["until"]) == (str(cards), "06:00")
+        kept = json.loads((stack.home / "nights" / f"{given['surroundings']}.surroundings.json").read_text())
+        assert kept["variables"]["DELEGATE_LOCAL_KEY"].startswith("secret:")
+        planned = {"deployment_id": {"any_": [name["id"]]}, "state": {"type": {"any_": ["SCHEDULED"]}}}
+        until(lambda: bool(server.post("/flow_runs/filter", json={"flow_runs": planned}).json()), 30)
+    assert stack("down", "--json").code == 0
+    assert stack("up", "--json").code == 0
+    with api(stack) as server:
+        assert [each["slug"] for each in schedules(server)] == [schedule["slug"]]
+        assert stack("night", str(cards), "--off", "--json").json == {"existed": True}
+        assert schedules(server) == []
+        assert server.post("/flow_runs/filter", json={"flow_runs": planned}).json() == []
+    assert stack("night", str(cards), "--off", "--json").json == {"existed": False}
+
+
+def schedules(server: httpx.Client) -> list[dict[str, Any]]:
+    deployment = server.get("/deployments/name/night_shift/night").json()
+    return server.get(f"/deployments/{deployment['id']}/schedules").json()
+
+
+def test_a_night_that_is_long_over_when_it_comes_to_run_is_skipped(
+    stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint, models: Models
+):
+    write(cards, small_repository, fix="")
+    with api(stack) as server:
+        deployment = server.get("/deployments/name/night_shift/night").json()
+        body = {
+            "parameters": {"cards": str(cards), "until": "06:00", "time_zone": "UTC"},
+            "state": {"type": "SCHEDULED", "state_details": {"scheduled_time": "2026-03-29T01:00:00+00:00"}},
+        }
+        run = server.post(f"/deployments/{deployment['id']}/create_flow_run", json=body).json()
+        until(lambda: server.get(f"/flow_runs/{run['id']}").json()["state_type"] == "COMPLETED", 60)
+        ended = server.get(f"/flow_runs/{run['id']}").json()
+    assert ended["state_name"] == "Skipped"
+    assert ended["state"]["message"] == "it was to end at 2026-03-29 06:00 UTC, and it is later than that"
+    assert models.asked == {}
