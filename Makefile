@@ -1,4 +1,4 @@
-# Everything a fresh machine needs: git, make, Python 3.11 or newer, and npm (for the tests).
+# Everything a fresh machine needs: git, make and Python 3.11 or newer; npm only for the tests.
 SHELL := /bin/bash
 VENV := .venv
 PROGRAMS := .programs
@@ -40,8 +40,9 @@ test-core: setup  ## Only what needs no stack and no other program
 test-real: setup programs programs-real  ## Every other real program
 	$(VENV)/bin/python -m pytest -m real
 
-bench: setup  ## Worktree, collect and remove beside bare git, as a table of ratios
+bench: setup  ## Worktrees beside bare git, and slots beside plain retrying and LiteLLM's router, as ratios
 	$(VENV)/bin/python -m tests.bench.bench_worktree
+	$(VENV)/bin/python -m tests.bench.bench_slots
 
 programs: $(PROGRAMS)/claude-code/.ready $(PROGRAMS)/jest/.ready $(PROGRAMS)/llama/.ready $(PROGRAMS)/packages/.ready  ## The pinned programs that the tests drive
 

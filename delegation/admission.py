@@ -11,12 +11,16 @@ from delegation.agents.prompt import ASSISTANT, ASSISTANT_NAME
 from delegation.card import Card, Lane
 from delegation.checkout.git import git, resolve_commit, top_level
 from delegation.errors import UsageError, WorkFailed
+from delegation.harnesses.choice import Chosen, chosen, prefix_of, refuse_program_options
+from delegation.harnesses.order import Order
+from delegation.harnesses.registry import harness_named
 from delegation.ids import is_id, new_id
 from delegation.models import lanes
 from delegation.models.catalogue import Catalogue
 from delegation.models.choice import entry_for
 from delegation.models.endpoints import default_output_tokens
 from delegation.models.entry import Entry
+from delegation.models.rules import refuse_unchosen, rule_of
 from delegation.request import Agent, DelegationRequest, Endpoint, Limits, Patience
 from delegation.secrets import keep
 from delegation.settings import Settings
@@ -52,13 +56,20 @@ def admit(
     place = _place_of(card, settings)
     card, judged_by = _with_verify(card, place, settings)
     base_commit = _base_of(card, place)
-    lane = _lane_of(card, place, settings)
-    agent = _agent_of(card, place, settings)
+    lane = _lane_of(card, place, settings, base_commit)
     models = catalogue or Catalogue(settings)
-    entry, wish = entry_for(card, agent, lane, models, settings, provider_key)
-    chain = models.chain_entries(entry, lane)
+    program = _program_of(card, place, lane, models, settings)
+    if program is None:
+        agent = _agent_of(card, place, settings)
+        entry, wish = entry_for(card, agent, lane, models, settings, provider_key)
+        chain = models.chain_entries(entry, lane)
+    else:
+        agent, entry, wish, chain = program.agent, program.entry, program.warnings, ()
+    if not only_look:
+        refuse_unchosen(entry, settings)
     limits, bounded = _limits(card, entry.endpoint, settings)
-    given, own = id or new_id("dg"), card.provider_url is not None
+    order = program.order if program else None
+    given, own = id or new_id(prefix_of(order.harness) if order else "dg"), card.provider_url is not None
     return DelegationRequest(
         id=given,
         card=card,
@@ -67,9 +78,11 @@ def admit(
         is_git=place.is_git,
         base_commit=base_commit,
         agent=agent,
+        order=order,
         endpoint=_with_kept_key(entry, settings, owner=(card.key or given) if own else None, only_look=only_look),
+        endpoint_rule="named in the call" if own else rule_of(entry, settings),
         chain=tuple(_with_kept_key(target, settings, only_look=only_look) for target in chain),
-        limits=limits,
+        limits=limits.model_copy(update={"timeout_seconds": order.timeout_seconds}) if order else limits,
         budgets=settings.budget_limits(card.budget_usd),
         patience=Patience(
             slot_wait_seconds=settings.slot_wait_seconds,
@@ -82,7 +95,7 @@ def admit(
         run_bash=settings.run_bash,
         max_processes=settings.max_processes,
         allow_path_escape=settings.allow_path_escape,
-        environment_refs={} if only_look else _environment_refs(settings),
+        environment_refs={} if only_look else _environment_refs(settings, order),
         key_is_own=own,
         local_hosts=() if own and entry.endpoint.lane != "local" else tuple(map(str, settings.local_hosts)),
         search_path=settings.environ.get("PATH"),
@@ -196,13 +209,24 @@ def _base_of(card: Card, place: _Place) -> str | None:
         raise UsageError(str(error)) from error
 
 
-def _lane_of(card: Card, place: _Place, settings: Settings) -> Lane | None:
-    demanded = lanes.lane_of_repository(place.top, settings)
+def _lane_of(card: Card, place: _Place, settings: Settings, base_commit: str | None) -> Lane | None:
+    demanded = lanes.lane_of_repository(place.top, settings, base_commit)
     if demanded is None:
         return card.lane
     if card.lane not in (None, demanded):
         raise UsageError(f"{str(place.top)!r} is marked local, so lane {card.lane!r} is refused: leave lane out")
     return demanded
+
+
+def _program_of(card: Card, place: _Place, lane: Lane | None, models: Catalogue, settings: Settings) -> Chosen | None:
+    """The command-line agent that the card names, with its order; None where it names none."""
+    named = None if place.is_ours or card.agent is None else harness_named(card.agent, settings)
+    if named is None:
+        refuse_program_options(card)
+        return None
+    return chosen(
+        card, named, place.folder, lane, settings, lambda agent: entry_for(card, agent, lane, models, settings)[0]
+    )
 
 
 def _agent_of(card: Card, place: _Place, settings: Settings) -> Agent:
@@ -227,13 +251,14 @@ def _budget(card: Card, endpoint: Endpoint, settings: Settings) -> tuple[str, ..
     )
 
 
-def _environment_refs(settings: Settings) -> dict[str, str]:
-    """Variables named by DELEGATE_ENV_PASSTHROUGH, as this process has them; those that keep an agent apart never."""
+def _environment_refs(settings: Settings, order: Order | None) -> dict[str, str]:
+    """Variables named by DELEGATE_ENV_PASSTHROUGH or the program's own table, as this process has them; those that keep
+    an agent apart never."""
+    wanted = (*settings.env_passthrough, *(order.template.passthrough if order and order.template else ()))
     passed = {
         name: value
         for name, value in settings.environ.items()
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in settings.env_passthrough)
-        and not _NEVER_PASSED.fullmatch(name)
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted) and not _NEVER_PASSED.fullmatch(name)
     }
     return {name: keep(settings.home, value) for name, value in sorted(passed.items())}
 

@@ -12,6 +12,7 @@ Isolation = Literal["worktree", "copy", "in_place"]
 Lane = Literal["local", "flat_plan", "metered", "subscription_cli"]
 Confinement = Literal["auto", "required", "off"]
 Queue = Literal["now", "night"]
+Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
 
 
 class Card(Value):
@@ -20,7 +21,10 @@ class Card(Value):
     task: str = Field(min_length=1, description="What is to be done, in plain words.")
     repo: str = Field(description="Absolute path of the git repository (or plain folder) to work on.")
     base: str = Field(default="HEAD", description="Branch, tag or commit the work starts from.")
-    agent: str | None = Field(default=None, description="Name of a Markdown agent; none means the built-in coder.")
+    agent: str | None = Field(
+        default=None,
+        description="A Markdown agent, or a command-line agent such as 'codex'; none means the built-in coder.",
+    )
     system_prompt: str | None = Field(default=None, description="Takes the place of the agent's own text.")
     model: str | None = Field(default=None, description="Alias from the model catalogue; none means the default model.")
     backend: str | None = Field(
@@ -60,6 +64,11 @@ class Card(Value):
     )
     network: bool | None = Field(
         default=None, description="Network for the agent's shell; none means on, off in lane 'local'."
+    )
+    effort: str | None = Field(default=None, description="How hard a command-line agent thinks, in its own words.")
+    sandbox: Sandbox | None = Field(default=None, description="Codex's own sandbox; none means 'workspace-write'.")
+    allow_over_quota: bool = Field(
+        default=False, description="Let Codex begin though the week's plan is used beyond the limit you set."
     )
     queue: Queue = Field(default="now", description="'now' goes before 'night'.")
     key: str | None = Field(default=None, description="The same key returns the same delegation.")

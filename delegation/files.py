@@ -1,17 +1,35 @@
 """Text files of ours: written aside and renamed, private, read as UTF-8."""
 
+import errno
 import os
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+
+from delegation.errors import StackError
+
+_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def publish(path: Path, text: str) -> None:
-    """Write `text` so that a reader sees the old file or the whole new one. Mode 600; the folder exists."""
+    """Write `text` so that a reader sees the old file or the whole new one. Mode 600; the folder exists.
+
+    Raises OSError that names `path`, not the file aside.
+    """
     publish_bytes(path, text.encode())
 
 
 def publish_bytes(path: Path, content: bytes) -> None:
     """The same for bytes."""
+    try:
+        _write_aside(path, content)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _write_aside(path: Path, content: bytes) -> None:
     descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as stream:
@@ -30,3 +48,26 @@ def text_or_none(path: Path) -> str | None:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether there is no room, or no quota, for what was to be written."""
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
+def cannot_write(error: OSError, path: Path | None = None) -> StackError:
+    """What a person is told when a file of ours cannot be written."""
+    place = path or error.filename
+    named = f" {str(place)!r}" if place else ""
+    if is_full(error):
+        return StackError(f"no space left to write{named}: free some, or set DELEGATE_HOME to a folder of another disk")
+    return StackError(f"cannot write{named} ({error.strerror}): set DELEGATE_HOME to a folder that you may write")
+
+
+@contextmanager
+def told_of(path: Path) -> Generator[None]:
+    """Raises StackError with the remedy where something below `path` cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(error, path) from error

@@ -96,7 +96,7 @@ def prune(home: Home, policy: Policy, *, only_look: bool = False) -> tuple[Swept
     swept = sweep(
         home,
         min_age_seconds=_YOUNG_SECONDS if not only_look else 0.0,
-        is_wanted=lambda entry: entry.name not in unneeded and _is_wanted(home, entry, policy),
+        why_wanted=lambda entry: None if entry.name in unneeded else _why_wanted(home, entry, policy),
         only_look=only_look,
     )
     old = tuple(each for each in swept if each.reason != "was removed before")
@@ -118,14 +118,15 @@ def prune_branches(home: Home, *, only_look: bool = False) -> tuple[Swept, ...]:
     return tuple(found)
 
 
-def _is_wanted(home: Home, entry: Entry, policy: Policy) -> bool:
-    """Whether its delegation has not ended, or failed so lately that somebody may still want to look or go on."""
+def _why_wanted(home: Home, entry: Entry, policy: Policy) -> str | None:
+    """That its delegation has not ended, or failed so lately that somebody may still want to look or go on."""
     receipt = _receipt(home, entry.delegation_id)
     if receipt is None:
-        return True
-    if receipt.outcome not in ("failed", "cancelled"):
-        return False
-    return _age_seconds(receipt) < policy.keep_days * DAY_SECONDS
+        return "its delegation has no receipt: it has not ended"
+    days = _age_seconds(receipt) / DAY_SECONDS
+    if receipt.outcome not in ("failed", "cancelled") or days >= policy.keep_days:
+        return None
+    return f"{receipt.outcome} {days:.1f} days ago, and kept for {policy.keep_days:g}: `--older-than` says otherwise"
 
 
 def _over_budget(home: Home, entries: tuple[Entry, ...], policy: Policy) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from delegation.card import Expects, Lane
+from delegation.card import Expects, Isolation, Lane
 from delegation.errors import FailureKind
 from delegation.values import Value
 
@@ -135,7 +135,9 @@ class Receipt(Value):
     failed_over_from: str | None = None
     bucket: str | None
     lane: Lane | None
+    task: str | None = Field(default=None, description="Its first 200 characters.")
     repo: str
+    isolation: Isolation | None = None
     base_commit: str | None
     worktree: str | None = None
     branch: str | None = None

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from delegation.budgets import BudgetLimits
 from delegation.card import Card, Confinement, Lane
+from delegation.harnesses.order import Order
 from delegation.values import Value
 
 WireFormat = Literal["openai_chat", "anthropic_messages", "openai_responses"]
@@ -93,7 +94,9 @@ class DelegationRequest(Value):
     is_git: bool
     base_commit: str | None = Field(description="Full hash; none for a folder that is not a git repository.")
     agent: Agent
+    order: Order | None = Field(default=None, description="A command-line agent does the work; none: our own loop.")
     endpoint: Endpoint
+    endpoint_rule: str | None = Field(default=None, description="Who says that its model answers there, in words.")
     chain: tuple[Endpoint, ...] = Field(default=(), description="Where the work may go next, already filtered by lane.")
     limits: Limits
     patience: Patience = Patience()

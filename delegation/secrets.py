@@ -7,8 +7,8 @@ import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from delegation.errors import StackError, WorkFailed
-from delegation.files import publish
+from delegation.errors import WorkFailed
+from delegation.files import publish, told_of
 from delegation.home import Home
 
 _REFERENCE = re.compile(r"secret:((?:own-)?[0-9a-f]{32})")
@@ -28,12 +28,8 @@ def keep(home: Home, value: str, *, owner: str | None = None) -> str:
         name = "own-" + hashlib.sha256(f"{owner}\n{value}".encode()).hexdigest()[:32]
     path = home.make(home.secrets) / name
     if not (_content(path) == value and _touched(path)):
-        try:
+        with told_of(home.secrets):
             publish(path, value)
-        except OSError as error:
-            raise StackError(
-                f"cannot write to {str(home.secrets)!r} ({error.strerror}): free space or set DELEGATE_HOME"
-            ) from error
     return f"secret:{name}"
 
 

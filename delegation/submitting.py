@@ -10,8 +10,8 @@ from typing import Any
 
 from delegation.card import Card
 from delegation.errors import NotFoundError
+from delegation.harnesses.pools import ceiling_for
 from delegation.models import buckets
-from delegation.models.buckets import ceiling_of
 from delegation.records import Entry, RecordStore
 from delegation.request import DelegationRequest, Endpoint
 from delegation.settings import Settings
@@ -87,4 +87,4 @@ def queue_limit(settings: Settings, request: DelegationRequest) -> int:
 
 
 def slots_of(settings: Settings, bucket: str) -> int:
-    return ceiling_of(bucket, settings.ceilings, settings.catalogue.buckets).slots
+    return ceiling_for(bucket, settings).slots

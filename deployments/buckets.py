@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from delegation.harnesses.pools import KINDS, ceiling_for
+from delegation.harnesses.registry import is_installed
 from delegation.models import buckets
-from delegation.models.buckets import Ceiling, bucket_of, ceiling_of, limit_name_of
+from delegation.models.buckets import Ceiling, bucket_of, limit_name_of
 from delegation.models.config_file import ModelTable
 from delegation.records.labels import queue_name_of
 from delegation.settings import Settings
@@ -34,9 +36,11 @@ class Bucket:
 
 
 def planned_buckets(settings: Settings) -> tuple[Bucket, ...]:
-    """One for each bucket that the catalogue names; others are made when a delegation first asks for them."""
+    """One for each bucket that the catalogue names and for each command-line agent that is installed; others are made
+    when a delegation first asks for them."""
     models = settings.catalogue.models
     names = {_bucket(alias, model) for alias, model in models.items()} | set(settings.catalogue.buckets)
+    names |= {kind for kind in KINDS if is_installed(kind, settings)}
     return tuple(_planned(name, settings) for name in sorted(names))
 
 
@@ -54,7 +58,7 @@ def _chained_buckets(name: str, models: Iterable[tuple[str, ModelTable]], settin
 
 
 def _ceiling(name: str, settings: Settings) -> Ceiling:
-    return ceiling_of(name, settings.ceilings, settings.catalogue.buckets)
+    return ceiling_for(name, settings)
 
 
 def _bucket(alias: str, model: ModelTable | None) -> str:

@@ -49,6 +49,7 @@ def _findings(configuration: Configuration, settings: Settings) -> Iterator[Find
     yield _confinement()
     yield from map(_program, _PROGRAMS)
     yield from _models(settings)
+    yield from _readers(settings)
     yield _stack(configuration)
 
 
@@ -160,12 +161,24 @@ def _model(alias: str, model: ModelTable, settings: Settings) -> Finding:
         return Finding(name, "optional", f"its key stands as text in {file}", 'write key = "env:NAME" instead')
     if key and not settings.environ.get(variable):
         return Finding(name, "optional", f"its key {variable} is not set", f"set {variable}")
-    return Finding(name, "ok", model.base_url)
+    return _endpoint(name, model.base_url, model.base_url)
+
+
+def _endpoint(name: str, url: str, detail: str) -> Finding:
+    """Whether anything takes connections there, where that is this machine; others are not contacted."""
+    from delegation.models.addresses import is_loopback
+    from delegation.models.discovery import listens
+
+    if not is_loopback(url):
+        return Finding(name, "ok", f"{detail} (not asked: it is not on this machine)")
+    if listens(url):
+        return Finding(name, "ok", detail)
+    return Finding(name, "optional", f"nothing listens at {url}", "start its server, or put its address right")
 
 
 def _local_model(settings: Settings) -> Finding:
     if settings.local_url:
-        return Finding("model", "ok", f"DELEGATE_LOCAL_URL={settings.local_url}")
+        return _endpoint("model", settings.local_url, f"DELEGATE_LOCAL_URL={settings.local_url}")
     file = settings.home.config_file
     return Finding(
         "model", "optional", f"no catalogue in {str(file)!r} and no DELEGATE_LOCAL_URL", f"set it, or write {file}"
@@ -175,6 +188,21 @@ def _local_model(settings: Settings) -> Finding:
 def _stack(configuration: Configuration) -> Finding:
     state = live_state(configuration.home)
     return Finding("stack", "ok", state.ui_url) if state else Finding("stack", "optional", "not running", "delegate up")
+
+
+def _readers(settings: Settings) -> Iterator[Finding]:
+    """The reader's JSON configuration, where there is one."""
+    from delegation.reading.pool import config_of
+
+    try:
+        config = config_of(settings)
+    except DelegateError as error:
+        yield Finding("readers", "optional", " ".join(str(error).split()), "put it right, or let the catalogue serve")
+        return
+    if config is not None:
+        odd = "".join(f"; {warning}" for warning in config.warnings)
+        names = ", ".join(provider.name for provider in config.providers)
+        yield Finding("readers", "ok", f"{names} in {config.path}{odd}")
 
 
 def _output(*argv: str) -> str | None:

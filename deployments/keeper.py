@@ -18,7 +18,7 @@ from delegation.errors import DelegateError, StackError
 from delegation.files import publish
 from delegation.ids import is_id
 from delegation.records import RecordStore
-from delegation.shared_state import SharedState, budgets, tickets
+from delegation.shared_state import SharedState, budgets, projects, tickets
 from deployments.cancelled import CancelledRuns
 from deployments.configuration import configuration
 from deployments.control import ALREADY_KEPT
@@ -98,6 +98,7 @@ class Keeper:
 
         with SharedState(self._stack.database.url) as state:
             tickets.sweep(state, alive=lambda holder: not is_over(holder), now=now)
+            projects.sweep(state, alive=lambda holder: not is_over(holder), now=now)
             for reservation in budgets.unsettled(state):
                 if is_over(reservation.delegation_id):
                     budgets.settle(state, reservation.delegation_id, now=now)
@@ -109,6 +110,7 @@ class Keeper:
         if run.delegation_id is not None:
             with SharedState(self._stack.database.url) as state:
                 tickets.leave(state, run.delegation_id, now=datetime.now(UTC))
+                projects.leave(state, run.delegation_id, now=datetime.now(UTC))
                 budgets.settle(state, run.delegation_id, now=datetime.now(UTC))
 
     def _want_new_code(self, *_: object) -> None:

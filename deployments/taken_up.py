@@ -30,7 +30,9 @@ class TakenUp:
 
     def ended_with_the_stack(self) -> tuple[str, ...]:
         """Runs whose process an orderly end took away, and that are still to be taken up."""
-        return tuple(name for name, each in self._read().items() if isinstance(each, dict) and each.get(_WITH_THE_STACK))
+        return tuple(
+            name for name, each in self._read().items() if isinstance(each, dict) and each.get(_WITH_THE_STACK)
+        )
 
     def may_go_on(self, flow_run_id: str, progress: int) -> bool:
         """Whether this end is its first, one with the whole stack, or one with progress since the last."""

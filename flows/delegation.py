@@ -4,6 +4,8 @@ The record on disk is the truth; Prefect executes, shows and retries. A step tha
 collected and verified all the same, and every run that got past `prepare` ends with a receipt.
 """
 
+import errno
+
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.exceptions import TerminationSignal
@@ -56,8 +58,10 @@ def _receipt(prepared: str, request: DelegationRequest) -> Receipt:
         last = worktree = _worktree(prepared, request)
         try:
             last = tasks.work(unseen(request.id), wait_for=[worktree])
-        except WorkFailed as error:
-            failure = error
+        except ComeBack:
+            raise
+        except Exception as error:  # what lies in the tree is collected and judged all the same
+            failure = _failure_of(error, request)
         patch = (tasks.collect_partial if failure else tasks.collect)(unseen(request.id), wait_for=[last])
         telling.tell_patch(patch, failure)
         if patch is not None:
@@ -67,12 +71,19 @@ def _receipt(prepared: str, request: DelegationRequest) -> Receipt:
                 telling.tell_verification(verification)
     except ComeBack:
         raise
-    except WorkFailed as error:
-        failure = failure or error
     except Exception as error:
-        get_run_logger().exception("a step of %s broke", request.id)
-        failure = failure or WorkFailed("process", f"internal error, {type(error).__name__}: {error}")
+        failure = failure or _failure_of(error, request)
     return tasks.record(unseen(request.id), unseen(patch), unseen(verification), failure, wait_for=[last])
+
+
+def _failure_of(error: Exception, request: DelegationRequest) -> WorkFailed:
+    """The failure as it is told; what nobody expected is in the log with its traceback."""
+    if isinstance(error, WorkFailed):
+        return error
+    get_run_logger().exception("a step of %s broke", request.id)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return WorkFailed("storage", f"no space left on the disk that holds {steps.record_folder(request.id)}: {error}")
+    return WorkFailed("process", f"internal error, {type(error).__name__}: {error}")
 
 
 def _worktree(prepared: str, request: DelegationRequest) -> Worktree:

@@ -6,6 +6,7 @@ again does nothing twice.
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 from prefect import flow
 from prefect.client.schemas.objects import State
@@ -23,12 +24,18 @@ from delegation.shared_state import SharedState
 from tasks import night, publish
 from tasks.delegation import unseen
 from tasks.expected import log_only_unexpected_tracebacks
+from tasks.night_children import Children
 
 _LOOK_SECONDS = 1.0
 _PATIENCE_SECONDS = 600.0
 
 
-@flow(name="night_shift", persist_result=False)
+def _run_name() -> str:
+    """Runs of a schedule get no name from whoever made it."""
+    return f"Night of {Path(flow_run.get_parameters()['cards']).name}"
+
+
+@flow(name="night_shift", flow_run_name=_run_name, persist_result=False)
 def night_shift(
     cards: str,
     until: str | None = None,
@@ -54,7 +61,7 @@ def night_shift(
     if reason is not None:
         return night.skipped(reason)
     shift = night.read_cards(terms, flow_run.get_id() or "", night.begun())
-    children = night.Children(shift)
+    children = Children(shift)
     try:
         decision = _work(shift, children)
     except TerminationSignal:
@@ -65,7 +72,7 @@ def night_shift(
     return night.final_state(night.report(unseen(shift), unseen(decision)))
 
 
-def _work(shift: Shift, children: night.Children) -> Decision:
+def _work(shift: Shift, children: Children) -> Decision:
     """Ask the rules after everything that happens, until they say that the night is over."""
     reached = time.monotonic()
     with steps.shared_state() as state:
@@ -83,7 +90,7 @@ def _work(shift: Shift, children: night.Children) -> Decision:
             time.sleep(_LOOK_SECONDS)
 
 
-def _look(shift: Shift, children: night.Children, state: SharedState) -> Decision:
+def _look(shift: Shift, children: Children, state: SharedState) -> Decision:
     decision = decide(shift.jobs, shift.rules, shift.standing(state, datetime.now(UTC)))
     for start in decision.start:
         if shift.enter(state, start) is None:

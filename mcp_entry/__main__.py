@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Sequence
 
 from delegation.errors import DelegateError, StackNotRunning
+from delegation.files import cannot_write, is_full
 from mcp_entry.exits import CANNOT, NOT_RUNNING, OK, OTHER_OUTCOME, STOPPED_WAITING, NotAnswered
 
 
@@ -52,6 +53,8 @@ def _explained(error: Exception) -> int:
         return _said(str(error), NOT_RUNNING)
     if isinstance(error, DelegateError):
         return _said(str(error), CANNOT)
+    if isinstance(error, OSError) and is_full(error):
+        return _said(str(cannot_write(error)), CANNOT)
     return _said(f"internal error, {type(error).__name__}: {error} (run again with --traceback to see where)", CANNOT)
 
 

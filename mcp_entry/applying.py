@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from delegation.errors import UsageError
 from delegation.receipt import Outcome, Receipt
+from delegation.records.wording import FLAGS
 from mcp_entry.results import AppliedBranch, AppliedPatch, AppliedSet
+from mcp_entry.words import verdict_line
 
 if TYPE_CHECKING:
     from delegation.checkout.merging import Piece
@@ -24,7 +26,8 @@ def apply_one(verbs: "Service", text: str, *, any_outcome: bool) -> AppliedPatch
     receipt = _accepted(verbs.receipt(text), any_outcome)
     undo = verbs.records.folder(receipt.id) / UNDO_FILE
     applied = apply_pieces(Path(receipt.repo), [_piece(verbs, receipt)], undo=undo)
-    return AppliedPatch(receipt.id, receipt.repo, receipt.outcome, tuple(applied.files), applied.undo)
+    warnings = doubts_of(receipt) if applied.files else ()
+    return AppliedPatch(receipt.id, receipt.repo, receipt.outcome, tuple(applied.files), applied.undo, warnings)
 
 
 def apply_as_branch(verbs: "Service", texts: Sequence[str], name: str, *, any_outcome: bool) -> AppliedBranch:
@@ -75,7 +78,19 @@ def check_report(report: "SetReport", *, any_outcome: bool) -> None:
         )
 
 
+def doubts_of(receipt: Receipt) -> tuple[str, ...]:
+    """What to know of a change that goes in although nothing has judged it."""
+    if receipt.outcome != "unverified":
+        return ()
+    flags = "".join(f"; {flag}: {FLAGS[flag]}" for flag in receipt.flags)
+    return (f"{receipt.id} is unverified, {verdict_line(receipt)}{flags}",)
+
+
 def _accepted(receipt: Receipt, any_outcome: bool) -> Receipt:
+    if receipt.patch is None:
+        raise UsageError(f"{receipt.id!r} is {receipt.outcome} and left no change: there is nothing to apply")
+    if receipt.isolation == "in_place":
+        raise UsageError(f"{receipt.id!r} worked in place: its change is in {receipt.repo!r} already")
     if receipt.outcome not in _FREELY and not any_outcome:
         raise UsageError(
             f"{receipt.id!r} is {receipt.outcome}, so its patch is not applied: read it with "

@@ -40,6 +40,9 @@ class ModelLine(BaseModel):
     bucket: str | None = None
     is_default: bool = False
     answers: bool | None = None
+    listed: bool | None = Field(
+        default=None, description="Whether its endpoint lists it; one may serve what it does not list."
+    )
     problem: str | None = None
     warnings: list[str] = Field(default_factory=list)
 
@@ -154,10 +157,16 @@ def _asked(catalogue: "Catalogue", lines: Sequence[ModelLine]) -> tuple[list[Mod
         if answer is None:
             told.append(line)
         else:
-            problem = answer if isinstance(answer, str) else None
-            told.append(line.model_copy(update={"answers": problem is None, "problem": problem}))
+            told.append(line.model_copy(update=_standing(line.model or line.alias, answer)))
     names = [name for answer in answers.values() if not isinstance(answer, str) for name in answer]
     return told, tuple(dict.fromkeys(names))
+
+
+def _standing(model: str, answer: tuple[str, ...] | str) -> dict[str, object]:
+    """`:latest` is what Ollama adds to a name without a tag."""
+    if isinstance(answer, str):
+        return {"answers": False, "problem": answer}
+    return {"answers": True, "listed": model in answer or f"{model}:latest" in answer}
 
 
 def _served(catalogue: "Catalogue", alias: str) -> tuple[str, ...] | str:

@@ -1,6 +1,5 @@
 """Receipts of delegations that no flow run will write one for; see `delegation.steps.closing`."""
 
-from delegation.errors import WorkFailed
 from delegation.receipt import Receipt
 from delegation.request import DelegationRequest
 from mcp_entry.prefect_api import FlowRun
@@ -15,6 +14,6 @@ def close_without_flow(request: DelegationRequest, run: FlowRun | None) -> Recei
 
 def close_unsubmitted(request: DelegationRequest, reason: str) -> Receipt:
     """Write the receipt of a delegation that never got a flow run and that nobody can complete."""
-    from delegation.steps.record import record
+    from delegation.steps import closing
 
-    return record(request, None, None, WorkFailed("lost", reason))
+    return closing.close_unsubmitted(request, reason)

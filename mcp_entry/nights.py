@@ -31,11 +31,12 @@ class Night:
     report: Path
 
 
-def cards_for(settings: Settings, terms: Terms) -> CardSet:
-    """What would be done now. Raises UsageError where it is nothing at all, or a time or zone is none."""
+def cards_for(settings: Settings, terms: Terms, at: str | None) -> CardSet:
+    """What would be done now. Raises UsageError where it is nothing at all, or a time, a zone or the name is none."""
     night_id_of(terms, datetime.now(UTC), settings)
-    if terms.until is not None:
-        time_of_day(terms.until, "--until")
+    for text, option in ((at, "--at"), (terms.until, "--until")):
+        if text is not None:
+            time_of_day(text, option)
     return read_cards(Path(terms.cards), settings.home.no_repository)
 
 

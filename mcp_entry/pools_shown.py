@@ -4,8 +4,8 @@ from datetime import datetime
 
 from rich.console import Console
 
-from mcp_entry.columns import show_columns
 from delegation.slots.pools import ChangeLine, PoolLine, Pools
+from mcp_entry.columns import show_columns
 
 _CHANGES = 20
 

@@ -5,7 +5,7 @@ The `prefect` package is not imported: that alone costs 1.6 s, and every `delega
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -22,6 +22,7 @@ POOL = "delegations"
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 _UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"]
 PATIENCE_SECONDS = 30.0
+COMING_BACK_SECONDS = 30.0
 _CREATION_TRIES = 4
 _PAGE = 200
 _HEALTH_SECONDS = 10.0
@@ -82,7 +83,8 @@ class PrefectApi:
     """One connection to a Prefect server. Use it as a context manager.
 
     A server that is busy (503 while its database is locked, or while it starts) is asked again for `patience_seconds`.
-    Nothing answering raises StackNotRunning; an answer that is no use raises StackError with the server's own words.
+    Nothing answering raises StackNotRunning: at once, or after `COMING_BACK_SECONDS` where `may_come_back` says that
+    somebody starts it again. An answer that is no use raises StackError with the server's own words.
     """
 
     def __init__(
@@ -94,10 +96,12 @@ class PrefectApi:
         patience_seconds: float = PATIENCE_SECONDS,
         timeout_seconds: float = 15,
         transport: httpx.BaseTransport | None = None,
+        may_come_back: Callable[[], bool] = lambda: False,
     ) -> None:
         user, _, password = (auth_string or "").partition(":")
         self.api_url = api_url.rstrip("/")
         self._patience_seconds = patience_seconds
+        self._may_come_back = may_come_back
         self._http = httpx.Client(
             auth=httpx.BasicAuth(user, password) if auth_string else None,
             headers={"Authorization": f"Bearer {api_key}"} if api_key else None,
@@ -167,12 +171,12 @@ class PrefectApi:
                 raise self._refused(answer)
         return bool(old)
 
-    def unfinished_count(self) -> int:
-        """How many runs of the delegation flow have not ended."""
-        body = {
-            "flows": {"name": {"any_": [DEPLOYMENT.split("/")[0]]}},
-            "flow_runs": {"state": {"type": {"any_": _UNFINISHED}}},
-        }
+    def unfinished_count(self, tag: str | None = None) -> int:
+        """How many runs of the delegation flow have not ended; with `tag`, of those that carry it."""
+        runs: dict[str, Any] = {"state": {"type": {"any_": _UNFINISHED}}}
+        if tag is not None:
+            runs["tags"] = {"all_": [tag]}
+        body = {"flows": {"name": {"any_": [DEPLOYMENT.split("/")[0]]}}, "flow_runs": runs}
         return int(self._post("/flow_runs/count", body))
 
     def flow_run_tagged(self, tag: str) -> FlowRun | None:
@@ -281,10 +285,16 @@ class PrefectApi:
         )
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | Sequence[Any] | None = None) -> httpx.Response:
-        deadline = time.monotonic() + self._patience_seconds
+        began = time.monotonic()
         delay = _FIRST_DELAY_SECONDS
         while True:
-            answer = self._once(method, path, body, may_retry=time.monotonic() + delay < deadline)
+            passed = time.monotonic() - began + delay
+            try:
+                answer = self._once(method, path, body, may_retry=passed < self._patience_seconds)
+            except StackNotRunning:
+                if passed > COMING_BACK_SECONDS or not self._may_come_back():
+                    raise
+                answer = None
             if answer is not None:
                 return answer
             time.sleep(delay * random.uniform(0.5, 1.0))  # those who were refused together do not come back together

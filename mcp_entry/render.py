@@ -12,11 +12,14 @@ from rich.text import Text
 from delegation.receipt import Receipt
 from delegation.records import Summary
 from delegation.records.report import spent
+from delegation.records.store import title_of
 from delegation.records.wording import size_of
 from mcp_entry.columns import Cell, show_columns
 from mcp_entry.standing import progress_line, receipt_of, state_of
 from mcp_entry.words import tokens_line, verdict_line
 
+STACK_AWAY = "(stack not running)"
+"""Said of what has not ended while nothing works on it."""
 _CLAIM_LENGTH = 300
 _COLOURS = {
     "verified": "bold green",
@@ -62,6 +65,9 @@ def show_receipt(console: Console, receipt: Receipt, *, said: Collection[str] = 
 
 def _facts(receipt: Receipt) -> Iterable[tuple[str, str]]:
     yield "id", receipt.id + (f"  (#{receipt.number})" if receipt.number is not None else "")
+    if receipt.task:
+        yield "task", title_of(receipt.task)
+    yield "repo", receipt.repo
     yield (
         "model",
         (receipt.model_used or receipt.model_requested or "default")
@@ -87,6 +93,8 @@ def _facts(receipt: Receipt) -> Iterable[tuple[str, str]]:
     if receipt.usage and receipt.usage.cached_tokens:
         yield "cached", f"{receipt.usage.cached_tokens} of {receipt.usage.input_tokens} prompt tokens"
     yield "cost", spent(receipt)
+    if receipt.worktree and receipt.isolation != "in_place" and Path(receipt.worktree).is_dir():
+        yield "tree", f"kept at {receipt.worktree}"
     if receipt.confined_by:
         yield "confined", f"by {receipt.confined_by}"
     if receipt.ui_url:
@@ -109,43 +117,52 @@ def _judged(receipt: Receipt) -> Iterable[tuple[str, str]]:
 def _next_steps(receipt: Receipt) -> Iterable[str]:
     if receipt.patch:
         yield f"delegate patch {receipt.id}"
-    if receipt.patch and receipt.outcome in ("verified", "unverified"):
+    if receipt.patch and receipt.isolation == "in_place":
+        from mcp_entry.in_place import undo_of
+
+        yield f"it is in {receipt.repo} already; undo with: {undo_of(receipt)}"
+    elif receipt.patch and receipt.outcome in ("verified", "unverified"):
         yield f"delegate apply {receipt.id}"
     if receipt.outcome in ("failed", "cancelled", "refuted", "no_change"):
         yield f"delegate transcript {receipt.id}"
         yield f"delegate rerun {receipt.id}"
+    if receipt.outcome == "refuted" and receipt.isolation != "in_place":
+        yield f"delegate rerun {receipt.id} --continue"
 
 
-def show_running(console: Console, summary: Summary) -> None:
+def show_running(console: Console, summary: Summary, *, stack_runs: bool = True) -> None:
     """A delegation without a receipt yet."""
     entry, progress = summary.entry, summary.progress
     if entry is None:
         console.print(Text(f"{summary.id}: the record cannot be read: {summary.problem}", style="red"))
         return
     state, line = state_of(summary), progress_line(progress)  # the line begins with the state, which is in colour
-    console.print(f"[bold cyan]{state}[/]{escape(line.removeprefix(state))}")
+    away = "" if stack_runs else f"  {STACK_AWAY}"
+    console.print(f"[bold cyan]{state}[/]{escape(line.removeprefix(state))}{escape(away)}")
     console.print(Text(f"  id         {entry.id}" + (f"  (#{entry.number})" if entry.number is not None else "")))
     console.print(Text(printable(f"  task       {entry.title}")))
     console.print(Text(f"  model      {entry.model}"))
     console.print(Text(f"  repo       {entry.repo}"))
-    console.print(Text(f"  delegate wait {entry.id}", style="dim"))
+    console.print(Text("  delegate up" if not stack_runs else f"  delegate wait {entry.id}", style="dim"))
 
 
-def show_list(console: Console, summaries: Sequence[Summary]) -> None:
+def show_list(console: Console, summaries: Sequence[Summary], *, stack_runs: bool = True) -> None:
     """Newest first, one line each."""
     if not summaries:
         console.print("no delegations yet")
         return
-    show_columns(console, ("id", "#", "state", "age", "model", "cost", "task"), map(_line, summaries))
+    rows = [_line(summary, stack_runs=stack_runs) for summary in summaries]
+    show_columns(console, ("id", "#", "state", "age", "model", "cost", "task"), rows)
 
 
-def _line(summary: Summary) -> tuple[Cell, ...]:
+def _line(summary: Summary, *, stack_runs: bool) -> tuple[Cell, ...]:
     state, entry, receipt = state_of(summary), summary.entry, receipt_of(summary)
     number = entry.number if entry else None
+    away = f" {STACK_AWAY}" if entry and receipt is None and not stack_runs else ""
     return (
         summary.id,
         "" if number is None else str(number),
-        Text(state, style=_COLOURS.get(state, "cyan")),
+        Text(state + away, style=_COLOURS.get(state, "cyan")),
         age(entry.created_at) if entry else "",
         printable(entry.model if entry else ""),
         spent(receipt) if receipt else "",

@@ -8,7 +8,10 @@ from delegation.receipt import Outcome
 
 @dataclass(frozen=True)
 class Started:
-    """A delegation that is on its way. `is_new` is False when its key was used before, and when it is judged again."""
+    """A delegation that is on its way. `is_new` is False when its key was used before, and when it is judged again.
+
+    `endpoint` is where its model answers, and `endpoint_rule` says who says so.
+    """
 
     id: str
     number: int | None
@@ -17,6 +20,9 @@ class Started:
     ui_url: str | None
     warnings: tuple[str, ...] = ()
     judged_again: bool = False
+    model: str | None = None
+    endpoint: str | None = None
+    endpoint_rule: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class AppliedPatch:
     outcome: Outcome
     files: tuple[str, ...]
     undo: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.stdio import stdio_server
 from pydantic import ConfigDict, ValidationError
 
+from delegation.harnesses.order import HarnessName
 from delegation.wrong_values import sentence
 from mcp_entry.desk import Desk
 from mcp_entry.incoming import Incoming, Outgoing
 from mcp_entry.pending import Pending
 from mcp_entry.service import Service
 from mcp_entry.tools import backend, batch, delegations, history, provider, reading, single_shot
+from mcp_entry.tools.programs import program_tools
 
 if TYPE_CHECKING:
     from delegation.settings import Settings
@@ -46,15 +48,16 @@ def build(
     *,
     offered: tuple[str, ...] = (),
     without: tuple[str, ...] = (),
+    programs: tuple[HarnessName, ...] = (),
 ) -> "_Server":
-    """The server. `service` is asked at the first call that needs it; `offered` names tools or groups (none: all), and
-    `without` the groups that cannot work here.
+    """The server. `service` is asked at the first call that needs it; `offered` names tools or groups (none: all),
+    `without` the groups that cannot work here, and `programs` the command-line agents that are installed.
 
     Listing the tools opens nothing, so it is answered before any stack runs.
     """
     desk = Desk(service, pending or Pending())
     server = _Server("delegate", title="Delegate", instructions=INSTRUCTIONS, version=_version(), log_level="WARNING")
-    groups = (delegations, batch, provider, single_shot, reading, history, backend)
+    groups = (delegations, batch, provider, single_shot, *program_tools(programs), reading, history, backend)
     for group in (each for each in groups if each.GROUP not in without):
         for tool in group.tools(desk):
             if not offered or tool.name in offered or group.GROUP in offered:
@@ -101,8 +104,8 @@ def run(incoming: TextIOWrapper, outgoing: TextIOWrapper, pending: Pending, read
 
         return with_config(load_settings(), reader_config)
 
-    offered, without = _offered(settings)
-    server = build(lambda: Service(settings()), pending, offered=offered, without=without)
+    offered, without, programs = _offered(settings)
+    server = build(lambda: Service(settings()), pending, offered=offered, without=without, programs=programs)
 
     async def served() -> None:
         answers_to = Outgoing(anyio.wrap_file(outgoing))
@@ -114,19 +117,21 @@ def run(incoming: TextIOWrapper, outgoing: TextIOWrapper, pending: Pending, read
     anyio.run(served)
 
 
-def _offered(settings: "Callable[[], Settings]") -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The tools wanted by the settings, and the groups that cannot work. Settings that cannot be read are told by the
-    first tool that needs them."""
+def _offered(settings: "Callable[[], Settings]") -> tuple[tuple[str, ...], tuple[str, ...], tuple[HarnessName, ...]]:
+    """The tools wanted by the settings, the groups that cannot work, and the programs that can. Settings that cannot be
+    read are told by the first tool that needs them."""
     from delegation.errors import DelegateError
+    from delegation.harnesses.registry import HARNESSES, is_installed
     from mcp_entry.reading import can_read, check_named_config
 
     try:
         found = settings()
     except DelegateError:
-        return (), ()
+        return (), (), ()
     for warning in check_named_config(found):
         sys.stderr.write(f"delegate: warning: {warning}\n")
-    return found.toolsets, () if can_read(found) else (reading.GROUP,)
+    programs: tuple[HarnessName, ...] = tuple(name for name in HARNESSES if is_installed(name, found))
+    return found.toolsets, () if can_read(found) else (reading.GROUP,), programs
 
 
 def _version() -> str:

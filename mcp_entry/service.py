@@ -68,6 +68,13 @@ class Service:
 
         return Reading(self.settings)
 
+    @property
+    def stack_runs(self) -> bool:
+        """Whether anybody works on what has not ended. Reads one file and looks at one process."""
+        from delegation.stack_state import live_state
+
+        return live_state(self.settings.home) is not None
+
     def identify(self, text: str) -> str:
         """The id that a person means by an id, a unique prefix or ending of one, or a running number."""
         if not text.strip():
@@ -196,22 +203,34 @@ class Service:
         return Cancelled(delegation_id, (after.state_name if after else None) or "gone", had_ended=False)
 
     def rerun(
-        self, text: str, *, start_at: RerunFrom = "start", model: str | None = None, key: str | None = None
+        self,
+        text: str,
+        *,
+        start_at: RerunFrom = "start",
+        model: str | None = None,
+        key: str | None = None,
+        verify: str | None = None,
+        setup: str | None = None,
     ) -> Started:
         """Do it again: from the start as a new delegation with this one as its parent, or only the verify step.
 
-        "verify" judges the stored patch again in the same flow run and costs no model call.
-        Raises UsageError for a delegation that has not ended, or has no patch to verify.
+        "verify" judges the stored patch again in the same flow run and costs no model call; `verify` and `setup` are
+        other commands than it was submitted with. Raises UsageError for a delegation that has not ended, or has no
+        patch to verify.
         """
         match start_at:
             case "start":
+                if verify is not None or setup is not None:
+                    raise UsageError(
+                        "--verify and --setup judge the stored change by other commands: add --from verify"
+                    )
                 return self._again(self.receipt(text), model, key)
             case "verify":
                 if model is not None:
                     raise UsageError(
                         "a model changes nothing in `--from verify`: leave it out, or rerun from the start"
                     )
-                return self._verify_again(self.receipt(text))
+                return self._verify_again(self.receipt(text), verify, setup)
             case _:
                 assert_never(start_at)
 
@@ -236,21 +255,25 @@ class Service:
         changes = {"key": key, "base": base, "model": model or card.model}
         return self.submit(card.model_copy(update=changes), tool="rerun", parent_id=receipt.id)
 
-    def _verify_again(self, receipt: Receipt) -> Started:
+    def _verify_again(self, receipt: Receipt, verify: str | None, setup: str | None) -> Started:
+        from delegation.said_at_once import missing_tool
+        from mcp_entry.judging_again import judged_by
         from mcp_entry.stack import ensure_running
 
-        if receipt.patch is None or self._request(receipt.id).card.verify is None:
-            raise UsageError(f"{receipt.id!r} has no patch and verify command to judge again: rerun it from the start")
+        before = self._request(receipt.id)
+        request = judged_by(before, receipt, verify, setup)
         found = ensure_running(self.settings, self._say)
         flow_run_id = self.records.entry(receipt.id).flow_run_id
         if flow_run_id is None:
             raise UsageError(f"{receipt.id!r} has no flow run to go on with: rerun it from the start")
         # later than the receipt: whoever waits from now on waits for the new one
         self.records.write_status(receipt.id, Progress(step="submitted", detail="verify again"))
+        self.records.change_request(request)
         try:
             with found.prefect() as api:
                 api.reschedule(flow_run_id)
         except StackError:
+            self.records.change_request(before)
             self.records.write_status(receipt.id, Progress(step="done", detail=None))
             raise
         return Started(
@@ -259,6 +282,7 @@ class Service:
             is_new=False,
             flow_run_id=flow_run_id,
             ui_url=found.run_url(flow_run_id),
+            warnings=missing_tool(request) if verify is not None else (),
             judged_again=True,
         )
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
@@ -13,13 +14,14 @@ from delegation import layout
 from delegation.errors import StackError, StackNotRunning
 from delegation.settings import Settings
 from delegation.stack_state import StackState, live_state, run_url, running_stack
-from mcp_entry.prefect_api import PATIENCE_SECONDS, PrefectApi
+from mcp_entry.prefect_api import COMING_BACK_SECONDS, PATIENCE_SECONDS, PrefectApi
 
 Say = Callable[[str], None]
 EXIT_NOT_RUNNING = 4
 START_SECONDS = 300
 _SQLITE_PATIENCE_SECONDS = 240.0
 _STOP_SECONDS = 180
+_LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,18 @@ class Connection:
     def database_url(self) -> str:
         return self.state.database_url
 
-    def prefect(self) -> PrefectApi:
-        """SQLite refuses writers that meet; whoever was refused comes again, so with it a crowd needs patience."""
+    def prefect(self, *, waits: bool = True) -> PrefectApi:
+        """SQLite refuses writers that meet; whoever was refused comes again, so with it a crowd needs patience.
+
+        A server that died is waited for while its keeper lives, which starts it again; not where `waits` is False.
+        """
         patience = _SQLITE_PATIENCE_SECONDS if self.database_url.startswith("sqlite") else PATIENCE_SECONDS
         return PrefectApi(
             self.state.api_url,
             auth_string=self.state.auth_string,
             api_key=self.state.api_key,
             patience_seconds=patience,
+            may_come_back=self.state.keeper.is_alive if waits else lambda: False,
         )
 
     def run_url(self, flow_run_id: str | None) -> str | None:
@@ -65,7 +71,7 @@ def connection(settings: Settings) -> Connection:
 def ensure_running(settings: Settings, say: Say = silent) -> Connection:
     """The running stack, started where there is none. Raises StackError when it cannot start."""
     found = connection_if_running(settings)
-    if found is not None and _answers(found):
+    if found is not None and (_answers(found) or _comes_back(found, say)):
         return found
     say("starting the stack (database, Prefect server, worker)")
     control(settings, "up", timeout_seconds=START_SECONDS)
@@ -114,6 +120,17 @@ def _text(file: IO[bytes]) -> str:
 def _answers(found: Connection) -> bool:
     with found.prefect() as api:
         return api.is_healthy()
+
+
+def _comes_back(found: Connection, say: Say) -> bool:
+    """Whether the server answers again: a keeper that lives starts one that died."""
+    say("the Prefect server does not answer; its keeper runs and starts it again: waiting for it")
+    deadline = time.monotonic() + COMING_BACK_SECONDS
+    while time.monotonic() < deadline and found.state.keeper.is_alive():
+        time.sleep(_LOOK_SECONDS)
+        if _answers(found):
+            return True
+    return False
 
 
 def _child_environment(settings: Settings) -> dict[str, str]:

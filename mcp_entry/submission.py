@@ -7,6 +7,7 @@ from delegation.models.buckets import limit_name_of
 from delegation.records import Entry, RecordStore
 from delegation.records.labels import queue_name_of, run_name_of, tags_of
 from delegation.request import DelegationRequest
+from delegation.said_at_once import said_at_once
 from delegation.secrets import forget
 from delegation.settings import Settings
 from delegation.shared_state import SharedState
@@ -86,7 +87,10 @@ def _claimed(
         is_new=entered.is_new,
         flow_run_id=entry.flow_run_id,
         ui_url=connection.run_url(entry.flow_run_id),
-        warnings=request.warnings,
+        warnings=(*request.warnings, *(said_at_once(request) if entered.is_new else ())),
+        model=request.endpoint.alias,
+        endpoint=request.endpoint.base_url,
+        endpoint_rule=request.endpoint_rule,
     )
 
 

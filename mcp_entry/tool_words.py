@@ -20,7 +20,11 @@ _SAID = (
     (r"`--from verify`", "from_step 'verify'"),
     (r"--include-dirty", "include_dirty"),
     (r"--verify auto", "verify 'auto'"),
+    (r"--from verify", "from_step 'verify'"),
+    (r"--(verify|setup) CMD", r"\1"),
     (r"--verify (?=\S)", "verify "),
+    (r"--setup\b", "setup"),
+    (r"--verify\b", "verify"),
 )
 _TABLE = tuple((re.compile(pattern), said) for pattern, said in _SAID)
 

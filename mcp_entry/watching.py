@@ -18,7 +18,7 @@ _ASK_SECONDS = 2.0
 _ABSENT_SECONDS = 30.0
 _GRACE_SECONDS = 4.0
 _SUBMITTING_SECONDS = 60.0
-_RESUME_SECONDS = 60.0  # the keeper looks every 15 s and takes a crashed run up again once
+_RESUME_SECONDS = 60.0  # the keeper looks every 15 s and takes a crashed run up again
 
 
 @dataclass
@@ -26,7 +26,8 @@ class Watch:
     """One waiter. `look` is cheap and may be called every `LOOK_SECONDS`; it never blocks for long.
 
     The stack may restart under a waiter, so it counts as gone only after `_ABSENT_SECONDS` (at once where there was
-    none at the first look). A flow run that has ended gets a grace: its receipt may appear, or it may be resumed.
+    none at the first look: not even a keeper, who starts a server that died again). A flow run that has ended gets a
+    grace: its receipt may appear, or it may be resumed.
     """
 
     settings: Settings
@@ -36,6 +37,7 @@ class Watch:
     _asked_at: float | None = None
     _answered_at: float | None = None
     _ended_at: float | None = None
+    _missed_at: float | None = None
     _run: FlowRun | None = field(default=None, init=False)
 
     def look(self) -> Receipt | None:
@@ -62,19 +64,22 @@ class Watch:
         try:
             if found is None:
                 raise StackNotRunning("the stack is not running")
-            with found.prefect() as api:
+            with found.prefect(waits=False) as api:
                 entry = self.records.entry(self.delegation_id)
                 run = api.flow_run(entry.flow_run_id) if entry.flow_run_id else api.flow_run_tagged(self.delegation_id)
         except StackError as error:
-            return self._absent(now, error)
-        self._answered_at, self._run = now, run
+            return self._absent(now, error, kept=found is not None)
+        self._answered_at, self._missed_at, self._run = now, None, run
         if run is not None and not run.has_ended:
             self._ended_at = None
             return None
         return self._close(now, run)
 
-    def _absent(self, now: float, error: StackError) -> None:
-        if self._answered_at is None or now - self._answered_at > _ABSENT_SECONDS:
+    def _absent(self, now: float, error: StackError, *, kept: bool) -> None:
+        if kept and self._missed_at is None:
+            self._missed_at = now
+        since = self._answered_at if self._answered_at is not None else self._missed_at
+        if since is None or now - since > _ABSENT_SECONDS:
             raise StackNotRunning(
                 f"{error}; {self.delegation_id!r} has not ended: `delegate up` lets it go on"
             ) from error

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from delegation.home import Home
@@ -37,11 +38,26 @@ def _money(cost: Cost) -> str:
             return ""
 
 
+JOBS_WATCH_HINT = (
+    "Start `watch` at once in the background (Monitor, or Bash with run_in_background): it prints a line as each job "
+    "ends and then exits, which is what wakes you. 0: all done; 1: one was not; 2: an unknown id; 3: out of time."
+)
+
+
 def watch_command(home: Home, delegation_id: str) -> str:
     """A shell command that ends when the delegation does; it names our home, which the shell may not know."""
-    program = Path(sys.executable).parent / "delegate"
-    words = [str(program)] if program.is_file() else [sys.executable, "-m", "mcp_entry"]
-    return f"DELEGATE_HOME={shlex.quote(str(home.root))} {shlex.join([*words, 'wait', delegation_id])}"
+    return _command(home, "delegate", "mcp_entry", "wait", delegation_id)
+
+
+def jobs_watch_command(home: Home, ids: Sequence[str]) -> str:
+    """The same for jobs of command-line agents, in their words and with their exit codes."""
+    return _command(home, "delegate-wait", "mcp_entry.terminal.delegate_wait", *ids)
+
+
+def _command(home: Home, script: str, module: str, *words: str) -> str:
+    program = Path(sys.executable).parent / script
+    begin = [str(program)] if program.is_file() else [sys.executable, "-m", module]
+    return f"DELEGATE_HOME={shlex.quote(str(home.root))} {shlex.join([*begin, *words])}"
 
 
 def verdict_line(receipt: Receipt) -> str:

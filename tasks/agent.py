@@ -1,8 +1,8 @@
 """The agent step under a slot: waits at the gate, works, and goes on with the next model where one gives up."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 from prefect.client.orchestration import get_client
@@ -13,16 +13,22 @@ from delegation import steps
 from delegation.agents.results import TurnReport
 from delegation.checkout.worktree import Worktree
 from delegation.errors import EndpointError
+from delegation.harnesses.order import Order
+from delegation.harnesses.throttling import RETRIES
 from delegation.records.wording import count
 from delegation.request import DelegationRequest, Endpoint
-from delegation.slots.remedy import Remedy, remedy_for
+from delegation.slots.remedy import MOST_THROTTLES, Remedy, remedy_for
 from delegation.steps.gated import SlotLost, Withheld
 from delegation.work import Work
-from tasks.gate import Gate
+from tasks.gate import ComeBack, Gate
+from tasks.ground import HeldGround
 from tasks.leases import Leases
 from tasks.progress import ProgressBar, progress_bar
 from tasks.seat import Seat
 from tasks.waiting import WaitingRoom
+
+_LOGIN_LOOK = timedelta(seconds=30)
+"""Until the next look at a login that was refused; longer than is sat out in a process."""
 
 
 def work_in_a_slot(request: DelegationRequest, worktree: Worktree) -> Work:
@@ -31,7 +37,8 @@ def work_in_a_slot(request: DelegationRequest, worktree: Worktree) -> Work:
     What was done until then is in the record (`work.json`) and in the worktree. Raises WorkFailed when the work did not
     finish, ComeBack when every model has to be left alone for a while.
     """
-    with _gate(request) as gate:
+    _refuse_without_login(request)
+    with _gate(request, worktree) as gate:
         while True:
             course = steps.course(request)
             with progress_bar() as bar, gate.seat(course.candidates) as seat:  # no slot is held while the bar ends
@@ -50,6 +57,8 @@ def work_in_a_slot(request: DelegationRequest, worktree: Worktree) -> Work:
 
 
 def _work(request: DelegationRequest, worktree: Worktree, seat: Seat, bar: ProgressBar) -> Work:
+    if request.order is not None:
+        return _run_program(request, request.order, worktree, seat)
     alias, most = seat.endpoint.alias, request.limits.max_turns
     get_run_logger().info("Model %r begins; it has %s turns at most.", alias, most)
     bar.tell(0.0, f"Turns of {alias}, at most {most}")
@@ -62,6 +71,29 @@ def _work(request: DelegationRequest, worktree: Worktree, seat: Seat, bar: Progr
     return work
 
 
+def _run_program(request: DelegationRequest, order: Order, worktree: Worktree, seat: Seat) -> Work:
+    _refuse_without_login(request)
+    logger = get_run_logger()
+    logger.info("%s begins; it has %s s at most.", request.agent.name, order.timeout_seconds)
+    work = steps.work_by_harness(
+        request,
+        worktree,
+        order,
+        throttles=seat.throttles,
+        gatekeeper=seat,
+        on_line=lambda line: logger.info("%s", line),
+    )
+    logger.info("%s ended by itself, after %s.", request.agent.name, count(work.tool_calls, "tool call"))
+    return work
+
+
+def _refuse_without_login(request: DelegationRequest) -> None:
+    """A refused login is everybody's: nothing is started with it until a person has logged in again."""
+    if steps.login_is_refused(request):
+        until = datetime.now(UTC) + _LOGIN_LOOK
+        raise ComeBack(until, "auth_failed", "Codex refused its login: run `codex login`, and this goes on by itself")
+
+
 def _tell_turn(report: TurnReport, bar: ProgressBar) -> None:
     did = f"the model used the tool {report.last_tool}" if report.last_tool else "the model used no tool"
     get_run_logger().info("Turn %s of at most %s: %s.", report.turn, report.max_turns, did)
@@ -71,7 +103,15 @@ def _tell_turn(report: TurnReport, bar: ProgressBar) -> None:
 def _note_or_raise(request: DelegationRequest, endpoint: Endpoint, failure: EndpointError) -> None:
     """Write down what follows, so that the gate can be asked again; raises the failure where nothing does."""
     course, now = steps.course(request), datetime.now(UTC)
-    remedy = remedy_for(failure, others=course.untried, throttles=course.throttles, patience=request.patience, now=now)
+    most = RETRIES if request.order is not None else MOST_THROTTLES
+    remedy = remedy_for(
+        failure,
+        others=course.untried,
+        throttles=course.throttles,
+        patience=request.patience,
+        now=now,
+        most_throttles=most,
+    )
     get_run_logger().warning("%s: %s", _said(remedy, endpoint), failure)
     match remedy.step:
         case "end":
@@ -100,7 +140,7 @@ def _said(remedy: Remedy, endpoint: Endpoint) -> str:
 
 
 @contextmanager
-def _gate(request: DelegationRequest) -> Generator[Gate]:
+def _gate(request: DelegationRequest, worktree: Worktree) -> Generator[Gate]:
     run_id = flow_run.get_id()
     with (
         get_client(sync_client=True) as client,
@@ -108,7 +148,10 @@ def _gate(request: DelegationRequest) -> Generator[Gate]:
         steps.open_purse(state, request) as purse,
     ):
         leases = Leases(client, UUID(run_id) if run_id else uuid4())
-        yield Gate(request, leases, state, purse, WaitingRoom(request, client, UUID(run_id) if run_id else None))
+        room = WaitingRoom(request, client, UUID(run_id) if run_id else None)
+        pool = steps.pool_of_program(request)
+        with HeldGround(request, worktree, pool, state, room) if pool else nullcontext():
+            yield Gate(request, leases, state, purse, room)
 
 
 def _say_who(before: str, endpoint: Endpoint) -> None:

@@ -23,6 +23,7 @@ from delegation.steps.record import worktree_of
 from delegation.work import Work
 from tasks.agent import work_in_a_slot
 from tasks.cooldown import MOST_SHORT_WAITS, sits_out_short_cooldown
+from tasks.full_disk import is_full_disk
 from tasks.persistence import once_per_run
 
 _T = TypeVar("_T")
@@ -103,4 +104,13 @@ collect_partial = task(name="collect", task_run_name="collect", cache_policy=NO_
 
 verify = task(name="verify", task_run_name="verify", cache_policy=NO_CACHE, persist_result=False)(_verify)
 
-record = task(name="record", task_run_name="record", cache_policy=NO_CACHE, persist_result=False)(_record)
+record = task(
+    name="record",
+    task_run_name="record",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    retries=60,
+    retry_delay_seconds=10,
+    retry_condition_fn=is_full_disk,
+)(_record)
+"""A full disk is waited for: without a receipt nobody hears what was done."""

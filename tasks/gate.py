@@ -75,7 +75,8 @@ class Gate:
     def seat(self, candidates: Sequence[Endpoint]) -> Seat:
         """The first seat to be had, preferring the first candidate.
 
-        Raises ComeBack when all of them cool down, WorkFailed('storage') when slots cannot be counted.
+        Raises ComeBack when all of them cool down, WorkFailed when they do so for longer than a delegation waits and,
+        of kind 'storage', when slots cannot be counted.
         """
         begun = reached = time.monotonic()
         try:
@@ -104,6 +105,8 @@ class Gate:
         standing = cooldowns.of(self._state, {each.quota_pool for each in candidates}, now=now)
         opened = open_candidates(candidates, standing, waited, self._request.patience, now)
         if isinstance(opened, Cooling):
+            if (opened.until - now).total_seconds() > self._request.patience.longest_wait_seconds:
+                raise WorkFailed(opened.cooldown.kind, f"longer than a delegation waits: {opened.reason}")
             raise _come_back(opened)
         waiting: Waiting | None = None
         for endpoint in opened:

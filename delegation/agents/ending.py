@@ -7,17 +7,22 @@ from delegation.agents.resume import State
 from delegation.agents.stops import Finished, Stop
 from delegation.card import Expects
 from delegation.chat.messages import Text
+from delegation.masking import NOTHING_SECRET, Mask
 from delegation.receipt import Cost, Usage
 
+LONGEST_ANSWER, LONGEST_STATEMENT = 1_000_000, 50_000
+"""Characters of an answer that was asked for, and of what a model says about its work."""
 
-def result_of(state: State, stop: Stop, expects: Expects, *, resumed: bool) -> AgentResult:
-    """How a run ended, with what it came to."""
+
+def result_of(state: State, stop: Stop, expects: Expects, *, resumed: bool, mask: Mask = NOTHING_SECRET) -> AgentResult:
+    """How a run ended, with what it came to. What the model says is masked as it is in the log."""
     spending = state.spending
+    said = None if stop.text is None else mask.text(stop.text)
     return AgentResult(
         stop_reason=stop.reason,
         failure=stop.failure,
-        answer=stop.text if expects == "answer" else None,
-        claim=stop.text if expects == "change" else None,
+        answer=_bounded(said, LONGEST_ANSWER) if expects == "answer" else None,
+        claim=_bounded(said, LONGEST_STATEMENT) if expects == "change" else None,
         **asdict(state.counts),
         usage=spending.usage,
         cost=spending.cost,
@@ -25,20 +30,27 @@ def result_of(state: State, stop: Stop, expects: Expects, *, resumed: bool) -> A
         response_model=state.response_model,
         fallback_note=state.fallback_note,
         nudge_reply=stop.nudge_reply if isinstance(stop, Finished) else None,
-        last_text=_last_text(state),
+        last_text=_last_text(state, mask),
         elapsed_seconds=state.elapsed_seconds,
         resumed=resumed,
         warnings=tuple(state.warnings),
     )
 
 
-def _last_text(state: State) -> str | None:
+def _bounded(text: str | None, longest: int) -> str | None:
+    """The receipt travels to clients and databases; the log has the whole."""
+    if text is None or len(text) <= longest:
+        return text
+    return f"{text[:longest]}\n[{len(text) - longest} more characters are in the transcript]"
+
+
+def _last_text(state: State, mask: Mask) -> str | None:
     texts = (
-        "".join(block.text for block in message.blocks if isinstance(block, Text)).strip()
+        mask.text("".join(block.text for block in message.blocks if isinstance(block, Text)).strip())
         for message in reversed(state.messages)
         if message.role == "assistant"
     )
-    return next((text for text in texts if text), None)
+    return _bounded(next((text for text in texts if text), None), LONGEST_STATEMENT)
 
 
 def recorded_end(state: State) -> AgentResult | None:

@@ -70,7 +70,7 @@ def run_agent(
     journal, bounds = Journal(trajectory, state), Bounds(limits, cancelled, state.elapsed_seconds)
     run = _Run(model, toolbox, journal, bounds, expects, on_turn, look)
     stop = run.until_stopped(resumed=resumed, added=added)
-    return _recorded(journal, result_of(state, stop, expects, resumed=resumed))
+    return _recorded(journal, result_of(state, stop, expects, resumed=resumed, mask=trajectory.mask))
 
 
 def _recorded(journal: Journal, result: AgentResult) -> AgentResult:

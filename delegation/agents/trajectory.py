@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 from delegation.agents.tools.text import safe
 from delegation.errors import WorkFailed
+from delegation.masking import Mask
 
 EventType = Literal[
     "header",
@@ -28,8 +29,6 @@ EventType = Literal[
     "end",
 ]
 Event = Mapping[str, Any]
-_SHORTEST_SECRET = 6
-_MASK = "[secret removed]"
 
 
 class Trajectory:
@@ -58,7 +57,7 @@ class Trajectory:
 
     def __init__(self, path: Path, secrets: Sequence[str] = ()) -> None:
         self.path = path
-        self._secrets = sorted((secret for secret in secrets if len(secret) >= _SHORTEST_SECRET), key=len, reverse=True)
+        self.mask = Mask.of(secrets)
         self._next: int | None = None
 
     def events(self) -> tuple[Event, ...]:
@@ -104,10 +103,10 @@ class Trajectory:
         """The value with secrets masked and characters that are not text replaced."""
         match value:
             case str():
-                return self._masked(safe(value))
+                return self.mask.text(safe(value))
             case Mapping():
                 return {
-                    self._masked(safe(str(key))): self._clean(item)
+                    self.mask.text(safe(str(key))): self._clean(item)
                     for key, item in cast(Mapping[Any, Any], value).items()
                 }
             case list() | tuple():
@@ -116,11 +115,6 @@ class Trajectory:
                 return None
             case _:
                 return value
-
-    def _masked(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, _MASK)
-        return text
 
 
 def _event(line: bytes) -> Event | None:

@@ -25,7 +25,9 @@ from delegation.request import Endpoint
 Remedy = Literal["connect", "retry", "reask", "reask_more", "reask_whole", "end"]
 LONGEST_ERROR_BYTES = 64 * 1024
 LONGEST_ANSWER_BYTES = 64 * 1024 * 1024
-"""On the wire; the longest honest answer, every token a piece of its own, is a third of that."""
+"""Of a stream, where every token may be a piece of its own; the longest honest one is a third of that."""
+LONGEST_WHOLE_BYTES = 16 * 1024 * 1024
+"""Of an answer that is one JSON object."""
 _ROUTING = ("x-bifrost-routing-info-", "x-litellm-model-", "x-litellm-attempted-", "x-litellm-call-id")
 
 
@@ -71,7 +73,7 @@ def attempt(line: Line, question: Question, on_text: Callable[[str], None] | Non
     body = json.dumps(line.wire.payload(question), ensure_ascii=False).encode("utf-8", errors="replace")
     try:
         with _translated(line, reader, live), _post(line, question, body) as response:
-            response.stream = _Bounded(response.stream)
+            response.stream = _Bounded(response.stream, _longest(response))
             _refuse(line, response)
             _read(line, response, reader, live)
             reply = _finished(line, question, reader.draft, response, len(body))
@@ -89,19 +91,24 @@ class AnswerTooLong(Exception):
 class _Bounded(httpx.SyncByteStream):
     """The bytes of an answer, up to a length that no honest answer has."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, longest: int) -> None:
+        self._stream, self._longest = stream, longest
 
     def __iter__(self) -> Iterator[bytes]:
         received = 0
         for chunk in self._stream:
             received += len(chunk)
-            if received > LONGEST_ANSWER_BYTES:
-                raise AnswerTooLong
+            if received > self._longest:
+                raise AnswerTooLong(f"more than {self._longest / 1024**2:.0f} MiB")
             yield chunk
 
     def close(self) -> None:
         self._stream.close()
+
+
+def _longest(response: httpx.Response) -> int:
+    streamed = "event-stream" in response.headers.get("content-type", "")
+    return LONGEST_ANSWER_BYTES if streamed else LONGEST_WHOLE_BYTES
 
 
 def _post(line: Line, question: Question, body: bytes) -> Any:
@@ -131,7 +138,10 @@ def _translated(line: Line, reader: Reader, live: LiveText) -> Generator[None, N
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         _fail(line, "config", "end", f"cannot be asked: {error}", error)
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
-        _fail(line, "unreachable", "connect", f"does not accept connections: {error}", error)
+        what = (
+            f"does not accept connections ({error}): start it, or put its base_url right (`delegate models` asks all)"
+        )
+        _fail(line, "unreachable", "connect", what, error)
     except httpx.ReadTimeout as error:
         _fail(line, "unreachable", "reask", f"stayed silent for {line.timeouts.read_gap:g} s", error)
     except StreamBroken as error:
@@ -146,7 +156,7 @@ def _translated(line: Line, reader: Reader, live: LiveText) -> Generator[None, N
         what = "had not finished its answer when the time was up"
         _fail(line, "time_limit", "end", what, error, usage=_begun(reader))
     except AnswerTooLong as error:
-        _fail(line, "truncated", "end", f"sent more than {LONGEST_ANSWER_BYTES // 1024**2} MiB as one answer", error)
+        _fail(line, "truncated", "end", f"sent {error} as one answer", error)
     except AddressRefused as error:
         _fail(line, "privacy", "end", f"was not contacted: {error}", error)
 

@@ -35,15 +35,18 @@ def connect(
     policy: RetryPolicy | None = None,
     timeouts: Timeouts | None = None,
     stream: bool = True,
+    on_refused: Callable[[int], None] = lambda _: None,
 ) -> Generator["ChatClient", None, None]:
     """A model to talk to, until the block ends. Nothing is sent yet and nothing is raised.
 
     Lane `local` reaches loopback and `allow_hosts` (names, addresses, networks) only; other lanes anything but
     link-local addresses, unless listed. `guard` replaces that rule. A proxy is used only when given, never from the
-    environment. Redirects are not followed.
+    environment. Redirects are not followed. `on_refused` hears of each refused connection that is waited out, counted
+    within one reply.
     """
     rule = guard or (local_only(allow_hosts) if endpoint.lane == "local" else no_metadata(allow_hosts))
     client = ChatClient(endpoint, key, rule, proxy, policy or RetryPolicy(), timeouts or Timeouts(), stream)
+    client.on_refused = on_refused
     try:
         yield client
     finally:
@@ -69,6 +72,7 @@ class ChatClient:
         self.endpoint: Endpoint = endpoint
         self.contacted: set[str] = set()
         self.spent: Usage = Usage()
+        self.on_refused: Callable[[int], None] = lambda _: None
         self._policy = policy
         self._stream = stream
         self._dialect: Dialect = dialect_of(endpoint)
@@ -124,6 +128,8 @@ class ChatClient:
                 if again is None:
                     raise reason.error from failed
                 question, wait = again
+                if failed.remedy == "connect":
+                    self.on_refused(tries.refused_connections)
                 self._wait(wait, reason.error)
 
     def _wait(self, seconds: float, error: EndpointError) -> None:

@@ -1,5 +1,6 @@
 """Putting patches into a checkout: exactly, into one of ours; by a three-way merge, into the user's."""
 
+import itertools
 import os
 import shlex
 import tempfile
@@ -52,8 +53,9 @@ def apply_patch(repo: Path, patch_file: Path, base_commit: str, *, undo: Path | 
     """Merge a patch into the user's files, whatever they are at now. The index, HEAD and other files stay untouched.
 
     All or nothing, also for a kill: the next call puts back what an interrupted one left. `undo` is where the reverse
-    patch is to be kept. Raises ConflictError naming the files where the patch meets other commits that changed the same
-    lines, uncommitted or ignored files of the user's, or makes links that lead out of the repository;
+    patch is to be kept; one that is there stays, and the next takes a number (`undo.2.diff`). Raises ConflictError
+    naming the files where the patch meets other commits that changed the same lines, uncommitted or ignored files of
+    the user's, or makes links that lead out of the repository;
     WorkFailed('checkout') when the patch does not fit its base.
     """
     return apply_pieces(repo, [Piece("", patch_file, base_commit)], undo=undo)
@@ -110,8 +112,15 @@ def _linked_git_dir(checkout: Path) -> Path:
 
 def _undo_command(desk: Desk, top: Path, merged: str, ours: str, out: Path) -> str:
     """Plain git takes the change back: it checks that all of it still fits before it writes any."""
-    write_patch(desk, merged, ours, out)
-    return shlex.join(["git", "-C", str(top), "apply", "--whitespace=nowarn", str(out)])
+    kept = _free_name(out)
+    write_patch(desk, merged, ours, kept)
+    return shlex.join(["git", "-C", str(top), "apply", "--whitespace=nowarn", str(kept)])
+
+
+def _free_name(out: Path) -> Path:
+    """A command that was printed keeps its file. One apply at a time is here: all of one name are of one repository."""
+    names = (out.with_name(f"{out.stem}.{number}{out.suffix}") for number in itertools.count(2))
+    return next(name for name in itertools.chain([out], names) if not os.path.lexists(name))
 
 
 def _refuse_in_the_way(top: Path, changes: Sequence[Change]) -> None:

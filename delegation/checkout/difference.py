@@ -44,6 +44,14 @@ def changes_between(desk: Desk, old: str, new: str) -> list[Change]:
 def write_patch(desk: Desk, base: str, target: str, out: Path) -> None:
     """Write the difference of two trees or commits to a file, and prove it. Raises WorkFailed('checkout')."""
     content = desk.output(*_DIFF, base, target)
+    try:
+        _write_proven(desk, base, target, content, out)
+    except OSError as error:
+        error.filename = str(out)
+        raise
+
+
+def _write_proven(desk: Desk, base: str, target: str, content: bytes, out: Path) -> None:
     descriptor, aside = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     try:
         with os.fdopen(descriptor, "wb") as stream:

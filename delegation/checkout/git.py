@@ -221,8 +221,14 @@ def resolve_commit(repo: Path, ref: str) -> str:
     names = git("for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes", cwd=repo)
     if not names and ask_git("rev-parse", "--verify", "--quiet", "HEAD", cwd=repo).exit_code != 0:
         raise UsageError(f"the repository {str(repo)!r} has no commits: make a first commit, then delegate")
-    near = difflib.get_close_matches(ref, names.splitlines(), n=5, cutoff=0.5) or names.splitlines()[:5]
+    known = sorted(names.splitlines(), key=_is_ours)
+    near = sorted(difflib.get_close_matches(ref, known, n=5, cutoff=0.5), key=_is_ours) or known[:5]
     raise UsageError(f"no commit is called {ref!r} in {str(repo)!r}; near names: {', '.join(near) or 'none'}")
+
+
+def _is_ours(name: str) -> bool:
+    """A branch of a delegation: the user's own ones are nearer to what they mean."""
+    return name.startswith("delegate/")
 
 
 def _options(cwd: Path, env: Mapping[str, str]) -> list[str]:

@@ -120,7 +120,11 @@ class Ledger:
         """Hold a tree in this process. Raises WorkFailed('checkout') while another live process holds it."""
         entry = self.entry(name)
         if entry.is_held_by_another and entry.lease:
-            raise WorkFailed("checkout", f"the tree of {name!r} is held by the live process {entry.lease.pid}")
+            raise WorkFailed(
+                "checkout",
+                f"the tree of {name!r} is held by the live process {entry.lease.pid}: wait for its end "
+                f"(`delegate wait {entry.delegation_id}`), or cancel it",
+            )
         return self.change(name, lease=lease_of_this_process(run_id).model_dump())
 
     def release(self, name: str) -> None:

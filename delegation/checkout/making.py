@@ -15,7 +15,7 @@ from delegation.checkout.publish import import_commit, ref_of, set_ref
 from delegation.checkout.seeds import copy_everything, ignored_files
 from delegation.checkout.state import files_on_disk, record_state
 from delegation.checkout.tree import Worktree, desk_at, tree_name
-from delegation.checkout.user_state import uncommitted_paths, uncommitted_tree
+from delegation.checkout.user_state import not_in_the_base, uncommitted_paths, uncommitted_tree
 from delegation.errors import UsageError
 from delegation.home import Home
 
@@ -46,7 +46,7 @@ def make_files(order: Order, source: Location | None, base: str | None) -> Workt
     built = build_tree(new_folder(order.place / "tree"), order.place / "git", source, start)
     if order.isolation == "copy" and not source.bare:
         copy_everything(source.top, built.agent.tree, ignored_files(source))
-    left_out = () if carried or source.bare else _left_out(uncommitted_paths(desk, source, base))
+    left_out = () if carried or source.bare else not_in_the_base(uncommitted_paths(desk, source, base))
     return _finished(order, source, start, built.agent, built.seeded, (*built.warnings, *left_out))
 
 
@@ -116,14 +116,6 @@ def _with_uncommitted(order: Order, source: Location, base: str, desk: Desk) -> 
     import_commit(desk, source.top, commit, base)
     set_ref(source.top, ref_of(order.delegation_id, "base"), commit)
     return commit
-
-
-def _left_out(paths: list[bytes]) -> tuple[str, ...]:
-    if not paths:
-        return ()
-    shown = ", ".join(path.decode("utf-8", "backslashreplace") for path in paths[:10])
-    more = f" and {len(paths) - 10} more" if len(paths) > 10 else ""
-    return (f"uncommitted changes are not part of the base (--include-dirty carries them): {shown}{more}",)
 
 
 def _prepare_workdir(root: Path, workdir: str) -> tuple[str, ...]:

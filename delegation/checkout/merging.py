@@ -1,5 +1,6 @@
 """Merging patches into a tree, in a git directory of our own: nothing of the user's is touched here."""
 
+import re
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -72,8 +73,15 @@ def merge(desk: Desk, base: str, ours: str, theirs: str) -> str:
         raise WorkFailed("checkout", f"{answer.command} failed (git 2.38 or newer is needed): {answer.message}")
     tree, *names = answer.stdout.rstrip(b"\0").split(b"\0")
     if answer.exit_code == 1:
-        raise ConflictError(f"the patch does not merge with what is in {str(desk.tree)!r} now: {listed(names)}")
+        files = list(dict.fromkeys(_as_the_user_knows_it(name, sides) for name in names))
+        raise ConflictError(f"the patch does not merge with what is in {str(desk.tree)!r} now: {listed(files)}")
     return tree.decode()
+
+
+def _as_the_user_knows_it(name: bytes, sides: Sequence[str]) -> bytes:
+    """git calls a file that stands where the other side has a folder `new~<commit>`, or `new~<commit>_0`."""
+    commits = "|".join(sides).encode()
+    return re.sub(rb"~(?:%s)(?:_\d+)?\Z" % commits, b"", name)
 
 
 def head_tree(source: Location) -> str:

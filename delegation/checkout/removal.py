@@ -45,16 +45,16 @@ def sweep(
     home: Home,
     *,
     min_age_seconds: float = 0.0,
-    is_wanted: Callable[[Entry], bool] = lambda _: False,
+    why_wanted: Callable[[Entry], str | None] = lambda _: None,
     only_look: bool = False,
 ) -> tuple[Swept, ...]:
     """Go through this home's trees and remove those that nobody alive holds and nobody wants.
 
     Work that no patch has gets a ref before its tree goes; where that fails the tree stays. What lies under the home
-    without an entry is nobody's to judge and stays. `is_wanted` keeps trees that may be taken up again.
+    without an entry is nobody's to judge and stays. `why_wanted` keeps trees that may be taken up again, and says why.
     """
     ledger = Ledger(home)
-    return tuple(_swept(ledger, entry, min_age_seconds, is_wanted, only_look=only_look) for entry in ledger.entries())
+    return tuple(_swept(ledger, entry, min_age_seconds, why_wanted, only_look=only_look) for entry in ledger.entries())
 
 
 def restore(home: Home, name: str, to: Path) -> tuple[str, ...]:
@@ -69,7 +69,12 @@ def size_bytes(entry: Entry) -> int:
 
 
 def _swept(
-    ledger: Ledger, entry: Entry, min_age_seconds: float, is_wanted: Callable[[Entry], bool], *, only_look: bool
+    ledger: Ledger,
+    entry: Entry,
+    min_age_seconds: float,
+    why_wanted: Callable[[Entry], str | None],
+    *,
+    only_look: bool,
 ) -> Swept:
     if entry.is_held:
         return Swept(entry.name, "kept", "a live process holds it")
@@ -77,11 +82,23 @@ def _swept(
         return Swept(entry.name, "kept", "too young")
     if entry.removed:
         return Swept(entry.name, "removed", "was removed before", entry.saved_refs)
-    if is_wanted(entry):
-        return Swept(entry.name, "kept", "its delegation may go on")
+    if wanted := why_wanted(entry):
+        return Swept(entry.name, "kept", wanted)
     if only_look:
-        return Swept(entry.name, "removable", "nobody holds it and its work is or will be stored", entry.saved_refs)
+        return Swept(entry.name, "removable", _why_removable(entry), entry.saved_refs)
     return _removed_safely(ledger, entry)
+
+
+def _why_removable(entry: Entry) -> str:
+    try:
+        unsaved = unsaved_work(entry)
+    except WorkFailed as error:
+        return f"nobody holds it; whether its work can be stored is not known: {error}"
+    return (
+        f"nobody holds it; first a ref gets its work ({unsaved})"
+        if unsaved
+        else "nobody holds it and its work is stored"
+    )
 
 
 def _removed_safely(ledger: Ledger, entry: Entry) -> Swept:

@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from delegation.checkout.desk import Desk
-from delegation.checkout.git import Location, ask_git
+from delegation.checkout.git import Location, ask_git, git
 from delegation.checkout.state import differing_paths, record_state
+
+_GLANCE_SECONDS = 5.0
 
 
 def user_desk(desk: Desk, source: Location) -> Desk:
@@ -38,6 +40,33 @@ def uncommitted_paths(desk: Desk, source: Location, commit: str) -> list[bytes]:
     looking = user_desk(desk, source)
     staged = looking.output("diff-index", "-z", "--cached", "--name-only", "--no-renames", commit, "--")
     return sorted({*staged.split(b"\0")[:-1], *differing_paths(looking)})
+
+
+def uncommitted_at_a_glance(top: Path) -> list[bytes]:
+    """The same as git's own status tells it, for one who is only about to submit. Raises WorkFailed after five seconds.
+
+    The repository's own clean filters are switched off: they would run outside of any walls.
+    """
+    words = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=all")
+    answer = ask_git("--no-optional-locks", *_no_filters(top), *words, cwd=top, timeout_seconds=_GLANCE_SECONDS)
+    return sorted(entry[3:] for entry in answer.stdout.split(b"\0") if len(entry) > 3)
+
+
+def not_in_the_base(paths: list[bytes]) -> tuple[str, ...]:
+    """What there is to say of uncommitted changes that stay behind."""
+    if not paths:
+        return ()
+    shown = ", ".join(path.decode("utf-8", "backslashreplace") for path in paths[:10])
+    more = f" and {len(paths) - 10} more" if len(paths) > 10 else ""
+    return (f"uncommitted changes are not part of the base (--include-dirty carries them): {shown}{more}",)
+
+
+def _no_filters(top: Path) -> list[str]:
+    asked = ("config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process)$")
+    listed = git(*asked, cwd=top, check=False, timeout_seconds=_GLANCE_SECONDS)
+    drivers = {name.rsplit(".", 1)[0] for name in listed.split("\0") if name}
+    off = [f"{driver}.{word}" for driver in sorted(drivers) for word in ("clean=", "process=", "required=false")]
+    return [part for setting in off for part in ("-c", setting)]
 
 
 def _habits(source: Location) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 from typing import get_args
 
+from delegation.card import Sandbox
 from delegation.errors import UsageError
-from delegation.harnesses.order import Sandbox
 from delegation.models.lanes import refuse_by_name
 
 ALLOWED = (

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import Field
 
+from delegation.card import Sandbox
 from delegation.harnesses.template import Template
 from delegation.values import Value
 
 HarnessName = Literal["codex", "gemini", "dsh", "claude", "command"]
-Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
 LONGEST_SECONDS = 7_200
 DEFAULT_SECONDS = 1_800
 DSH_SECONDS = 2_400
@@ -31,3 +31,6 @@ class Order(Value):
     resume: str | None = Field(default=None, description="Thread or conversation to go on with.")
     template: Template | None = Field(default=None, description="Only for the harness `command`.")
     warnings: tuple[str, ...] = ()
+    variables: dict[str, str] = Field(
+        default_factory=dict, description="The caller's settings of the program, which the worker may not have."
+    )

@@ -15,9 +15,25 @@ from delegation.harnesses.sanitising import PREVIEW_CHARACTERS, one_line, poll_t
 from delegation.settings import Settings
 
 RESULT_FILE = "harness.json"
+_BEGUN_FILE = "harness_begun.txt"
 _ANSWER_FIELD: dict[HarnessName, str] = {"codex": "final_response"}
 _THREAD_FIELD: dict[HarnessName, str] = {"gemini": "conversation_id"}
 Account = Literal["ok", "cooldown", "auth_failed"]
+
+
+def keep_beginning(folder: Path, at: datetime) -> None:
+    """Note when a run of the program begins; one line for each, since a refused one begins again. Raises OSError."""
+    earlier = text_or_none(folder / _BEGUN_FILE) or ""
+    publish(folder / _BEGUN_FILE, f"{earlier}{at.isoformat()}\n")
+
+
+def kept_beginnings(folder: Path) -> tuple[datetime, ...]:
+    """When its runs began, oldest first."""
+    try:
+        lines = (text_or_none(folder / _BEGUN_FILE) or "").split()
+        return tuple(datetime.fromisoformat(line) for line in lines)
+    except (OSError, ValueError):
+        return ()
 
 
 def keep_result(folder: Path, result: HarnessResult) -> None:

@@ -6,9 +6,13 @@ from typing import assert_never
 
 from delegation.checkout.git import locate
 from delegation.harnesses.order import HarnessName, Order
-from delegation.models.buckets import DEFAULT_SLOTS
+from delegation.models.buckets import DEFAULT_SLOTS, Ceiling, ceiling_of
 from delegation.request import Endpoint
 from delegation.settings import Settings
+
+KINDS: tuple[HarnessName, ...] = ("codex", "gemini", "dsh")
+"""Those that have a pool, tools and ids of their own."""
+_KIND_OF: dict[str, HarnessName] = {kind: kind for kind in KINDS}
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,17 @@ def pool_of(harness: HarnessName, settings: Settings) -> Pool:
             return Pool(harness, DEFAULT_SLOTS, DEFAULT_SLOTS, settings.max_queue)
         case _:
             assert_never(harness)
+
+
+def ceiling_for(bucket: str, settings: Settings) -> Ceiling:
+    """How many slots a bucket has: as for every other, but the variables of command-line agents count, too."""
+    usual = ceiling_of(bucket, settings.ceilings, settings.catalogue.buckets)
+    kind = _KIND_OF.get(bucket)
+    if kind is None or usual.chosen_by is not None:
+        return usual
+    name = f"{kind}_max_concurrent"
+    said = f"DELEGATE_{name.upper()}" if name in settings.model_fields_set else None
+    return Ceiling(bucket, pool_of(kind, settings).ceiling, said)
 
 
 def ground_of(workdir: Path) -> Ground:

@@ -23,6 +23,7 @@ _FORMATS: dict[str, WireFormat] = {
     "anthropic": "anthropic_messages",
     "responses": "openai_responses",
 }
+REPOSITORY_FILE = ".delegate.toml"
 _CREDENTIAL_HEADER = re.compile(r"(?i)(authorization|cookie|.*(api[-_]?key|token|secret|password).*)")
 
 
@@ -125,7 +126,7 @@ def read_config(path: Path) -> ConfigFile:
 
 def read_repository_file(root: Path) -> RepositoryFile:
     """The demands of the repository at `root`. Raises UsageError for what is not understood: none is ever dropped."""
-    return _read(root / ".delegate.toml", RepositoryFile) or RepositoryFile()
+    return _read(root / REPOSITORY_FILE, RepositoryFile) or RepositoryFile()
 
 
 def where(path: Path, place: Place) -> str:

@@ -1,9 +1,11 @@
 """Model servers that already answer on this machine, found by one short question to their usual ports."""
 
+import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -18,6 +20,7 @@ USUAL_PORTS: Mapping[int, str] = {
     4000: "LiteLLM",
 }
 _PROBE_SECONDS = 0.5
+_CONNECT_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,17 @@ def model_list(base_url: str, key: str | None = None, timeout_seconds: float = _
         answer = client.get(f"{base_url}/models")
         answer.raise_for_status()
         return _ids(answer.json())
+
+
+def listens(url: str) -> bool:
+    """Whether anything takes connections at an address. Says nothing to it."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        socket.create_connection((parts.hostname or "", port), _CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def _probe(name: str, base_url: str) -> LocalServer | None:

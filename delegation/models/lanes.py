@@ -6,6 +6,7 @@ from delegation.card import Lane
 from delegation.errors import UsageError
 from delegation.models.config_file import read_repository_file
 from delegation.models.entry import Entry
+from delegation.models.pins import is_pinned_by_history
 from delegation.request import WireFormat
 from delegation.settings import Settings
 
@@ -69,15 +70,24 @@ def check_lane(wanted: Lane | None, entry: Entry) -> None:
     if wanted == lane == "local":
         raise UsageError(
             f"lane 'local' refuses model {alias!r}: a proxy at {entry.endpoint.base_url} may pass the work on; "
-            f"say upstream_local = true in [models.{alias}] if it does not"
+            f'write lane = "local" (or upstream_local = true) into [models.{alias}] if it does not'
         )
-    remedy = f"; say upstream_local = true in [models.{alias}] if its work ends there" if wanted == "local" else ""
+    remedy = (
+        f'; if its work ends on this machine or network, write lane = "local" (or upstream_local = true) into '
+        f"[models.{alias}]"
+        if wanted == "local"
+        else ""
+    )
     raise UsageError(f"lane {wanted!r} refuses model {alias!r}: its lane is {lane!r}{remedy}")
 
 
-def lane_of_repository(root: Path, settings: Settings) -> Lane | None:
-    """'local' where the repository's own `.delegate.toml` or `local_paths` of the settings demands it."""
+def lane_of_repository(root: Path, settings: Settings, base_commit: str | None = None) -> Lane | None:
+    """'local' where the repository's own `.delegate.toml` or `local_paths` of the settings demands it: the file as it
+    is here, at HEAD, at the base commit or in the repository's main worktree. Raises UsageError for one that cannot be
+    understood."""
     if read_repository_file(root).lane == "local":
         return "local"
     marked = [folder.resolve() for folder in settings.local_paths]
-    return "local" if any(root.is_relative_to(folder) or folder.is_relative_to(root) for folder in marked) else None
+    if any(root.is_relative_to(folder) or folder.is_relative_to(root) for folder in marked):
+        return "local"
+    return "local" if is_pinned_by_history(root, base_commit) else None

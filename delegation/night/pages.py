@@ -54,7 +54,7 @@ def _markdown_row(line: CardLine) -> tuple[str, ...]:
     link = f" [open]({line.ui_url})" if line.ui_url else ""
     return (
         f"**{plain(line.card)}** {plain(line.title)}{link}",
-        plain("; ".join(_facts(line))),
+        plain(" · ".join(_facts(line))),
         plain(", ".join(_by(line))),
         " ".join(f"{name}: {code(command)}" for name, command in line.commands.items()),
     )

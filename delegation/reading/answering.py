@@ -21,6 +21,7 @@ from delegation.reading.question import Answer, Question, Reader, WrongReference
 from delegation.reading.sessions import Held, SessionStore
 from delegation.reading.wording import footer_line, header_line, skips_line
 
+_NOTE_LENGTH = 2000
 KeyOf = Callable[[Reader], str | None]
 
 
@@ -74,7 +75,7 @@ class _Answering:
     def _material(self, held: Held | None) -> Material:
         question = self.question
         if held is None:
-            return Material(pack(Path(question.source), question.walker) if question.source else None)
+            return Material(_packed(Path(question.source), question) if question.source else None)
         session = held.session
         if [session.provider] != [reader.name for reader in question.readers]:
             raise UsageError(f"session {session.id!r} belongs to {session.provider!r}: ask again")
@@ -123,7 +124,7 @@ class _Answering:
         manifest = self.pack.manifest if self.pack else None
         body = references.text if question.json_schema is None else told.answer
         ends = [
-            *(f"note: {note}" for note in notes),
+            *(f"note: {note[:_NOTE_LENGTH]}" for note in notes),
             skips_line(manifest.skipped) if manifest else None,
             footer_line(manifest, question.tool) if manifest else None,
         ]
@@ -167,6 +168,17 @@ class _Answering:
             status="ok",
             files_attached=len(manifest.files) if manifest else 0,
         )
+
+
+def _packed(source: Path, question: Question) -> Pack:
+    """The pack. Raises UsageError where there would be nothing to read in it."""
+    packed = pack(source, question.walker)
+    if packed.texts:
+        return packed
+    why = ", ".join(f"{count} {reason}" for reason, count in packed.manifest.skip_counts.items())
+    raise UsageError(
+        f"{str(source)!r} holds nothing to read ({why or 'no files'}): `delegate pack DIR --list` tells more"
+    )
 
 
 def _changed(kept: Pack, source: str | None, question: Question) -> str:

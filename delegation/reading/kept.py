@@ -135,7 +135,11 @@ class Later:
         with suppress(OSError, StackError):
             self._home.make(self._home.reading)
             self._home.make(self._folder)
-            publish(self._folder / f"{session_id(entry.id)}.json", entry.model_dump_json())
+            path = self._folder / f"{session_id(entry.id)}.json"
+            aside = path.with_suffix(".new")  # not synced to the disk: nobody waits for it, and somebody for the answer
+            aside.touch(mode=0o600)
+            aside.write_text(entry.model_dump_json(), encoding="utf-8")
+            aside.replace(path)
 
     def entries(self) -> list[Unrecorded]:
         """Oldest first."""

@@ -8,7 +8,7 @@ from delegation.receipt import Cost
 
 OUTPUT_FLOOR = 200
 DEFAULT_OUTPUT_TOKENS = 4096
-_NAMED_SKIPS = 20
+_NAMED_SKIPS, _NAMED_LENGTH = 20, 2000
 
 
 class AnswerCut(EndpointError):
@@ -47,9 +47,15 @@ def skips_line(skipped: Sequence[Skip]) -> str | None:
     """What was not read and why, the first of it by name; none where nothing was skipped."""
     if not skipped:
         return None
-    named = ", ".join(f"{skip.path} ({skip.reason})" for skip in skipped[:_NAMED_SKIPS])
-    more = len(skipped) - _NAMED_SKIPS
-    return f"not read: {named}" + (f", and {more} more: `delegate pack DIR --list` names all" if more > 0 else "")
+    named: list[str] = []
+    for skip in skipped[:_NAMED_SKIPS]:
+        named.append(f"{skip.path} ({skip.reason})")
+        if sum(map(len, named)) > _NAMED_LENGTH:
+            named.pop()
+            break
+    more = len(skipped) - len(named)
+    said = ", ".join([*named, *([f"{more} more: `delegate pack DIR --list` names all"] if more else [])])
+    return f"not read: {said}"
 
 
 def footer_line(manifest: Manifest, tool: str = "analyze") -> str | None:

@@ -6,15 +6,19 @@
 <id>/worktree.json    the tree that its agent works in
 <id>/trajectory.jsonl the agent's log
 <id>/work.json        what the agent step returned
+<id>/harness.json     what the program of a command-line agent came to; harness.log: what it printed
 <id>/failure.txt      where in the worker the agent step failed
 <id>/patch.diff       the change
 <id>/patch.json       its size, hash and where it was published
 <id>/base.log         output of the verify command on the base; candidate.log: with the change
-<id>/undo.diff        what takes the change back out of the caller's repository, once it was applied
+<id>/undo.diff        what takes the change back out of the caller's repository, once it was applied; a later apply's is
+                      undo.2.diff, ...
 <id>/receipt.json     the result; earlier ones of the same run stay as receipt.1.json, ...
 """
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -22,7 +26,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from delegation.errors import NotFoundError, UsageError
-from delegation.files import publish, text_or_none
+from delegation.files import publish, text_or_none, told_of
 from delegation.home import Home
 from delegation.ids import is_id
 from delegation.receipt import Outcome, Receipt
@@ -62,7 +66,7 @@ class RecordStore:
         return self._home.delegations / delegation_id
 
     def create(self, request: DelegationRequest, number: int | None) -> Entry:
-        """Write a new record. Raises StackError when the home cannot be written."""
+        """Write a new record. Raises StackError when the home cannot be written; nothing of it is left then."""
         self._home.make(self._home.delegations)
         folder = self._home.make(self.folder(request.id))
         entry = Entry(
@@ -75,15 +79,17 @@ class RecordStore:
             parent_id=request.parent_id,
             created_at=request.created_at,
         )
-        publish(folder / "request.json", request.model_dump_json(indent=1))
-        publish(folder / "entry.json", entry.model_dump_json(indent=1))
-        self.write_status(request.id, Progress(step="submitted"))
+        with told_of(folder), _whole(folder):
+            publish(folder / "request.json", request.model_dump_json(indent=1))
+            publish(folder / "entry.json", entry.model_dump_json(indent=1))
+            self.write_status(request.id, Progress(step="submitted"))
         return entry
 
     def remember_flow_run(self, delegation_id: str, flow_run_id: str) -> Entry:
         """Note which flow run carries the delegation."""
         entry = self.entry(delegation_id).model_copy(update={"flow_run_id": flow_run_id})
-        publish(self.folder(delegation_id) / "entry.json", entry.model_dump_json(indent=1))
+        with told_of(self.folder(delegation_id)):
+            publish(self.folder(delegation_id) / "entry.json", entry.model_dump_json(indent=1))
         return entry
 
     def entry(self, delegation_id: str) -> Entry:
@@ -91,6 +97,10 @@ class RecordStore:
 
     def request(self, delegation_id: str) -> DelegationRequest:
         return self._read(DelegationRequest, delegation_id, "request.json")
+
+    def change_request(self, request: DelegationRequest) -> None:
+        """Put a request in the place of the one that was submitted: it is judged by another command from now on."""
+        publish(self.folder(request.id) / "request.json", request.model_dump_json(indent=1))
 
     def status(self, delegation_id: str) -> Progress | None:
         """Where it stands; None where nothing readable is known, since this is never worth an error."""
@@ -136,7 +146,8 @@ class RecordStore:
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
-            raise UsageError(f"{text!r} fits {len(fitting)} delegations, for example {fitting[0]!r} and {fitting[1]!r}")
+            some = f"for example {fitting[0]!r} and {fitting[1]!r}"
+            raise UsageError(f"{text!r} fits {len(fitting)} delegations, {some}: give more of it")
         raise NotFoundError(f"no delegation {text!r}: `delegate list` shows their ids")
 
     def summary(self, delegation_id: str) -> Summary:
@@ -166,6 +177,16 @@ class RecordStore:
         if not path.exists():
             raise NotFoundError(f"no {name} of delegation {delegation_id!r} in {str(self._home.delegations)!r}")
         return _parsed(kind, path)
+
+
+@contextmanager
+def _whole(folder: Path) -> Generator[None]:
+    """A half record would be listed as damaged."""
+    try:
+        yield
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _parsed(kind: type[_Kept], path: Path) -> _Kept:

@@ -1,11 +1,10 @@
 """The rule of the adaptive cap: halved by a 429, raised by clean windows. Pure: no clock, no tables.
 
-It differs from plain halving where the level below the one that failed is known to hold: it failed before, or was just
-reached from one that held. Plain halving falls to half of that level
+It differs from plain halving where the level below the one that failed is known to hold: it failed before, or was
+reached step by step since the last lowering. Plain halving falls to half of that level
 and climbs again, so against an endpoint that allows 4 it swings between 2 and 5 for ever: a quarter of what the
 endpoint allows is lost. Here such an attempt is rare, it knows what it tries, and its failure goes straight back to
-one below the level that failed. Only a 429 at a level that had held, which says that the endpoint allows less than it
-did, halves.
+one below the level that failed. A 429 at that level, which says that the endpoint allows less than it did, halves.
 """
 
 from dataclasses import dataclass, replace
@@ -81,7 +80,7 @@ def after_throttle(cap: Cap, ceiling: int, hint_seconds: float | None, now: date
             if level <= (cap.lowered_to or 1)
             else _lowered(cap, level, level - 1, hint_seconds, now, rule)
         )
-    one_less = rule.held_seconds is None and (_failed_before(cap, level) or _just_reached(cap, level))
+    one_less = rule.held_seconds is None and (_failed_before(cap, level) or _was_raised(cap, level))
     return _lowered(cap, level, level - 1 if one_less else level // 2, hint_seconds, now, rule)
 
 
@@ -107,9 +106,9 @@ def _failed_before(cap: Cap, level: int) -> bool:
     return cap.last_failed is not None and level >= cap.last_failed
 
 
-def _just_reached(cap: Cap, level: int) -> bool:
-    """Whether a clean window of the level below raised the cap to this one, which has had none yet."""
-    return cap.lowered_to is not None and level > cap.lowered_to and not cap.clean_windows
+def _was_raised(cap: Cap, level: int) -> bool:
+    """Whether clean windows raised the cap to this level since it was last lowered: the one below held."""
+    return cap.lowered_to is not None and level > cap.lowered_to
 
 
 def _windows_wanted(level: int, last_failed: int | None, rule: Rule) -> int:

@@ -36,18 +36,26 @@ class Remedy:
     mark: Mark | None = None
 
 
-def remedy_for(error: WorkFailed, *, others: bool, throttles: int, patience: Patience, now: datetime) -> Remedy:
+def remedy_for(
+    error: WorkFailed,
+    *,
+    others: bool,
+    throttles: int,
+    patience: Patience,
+    now: datetime,
+    most_throttles: int = MOST_THROTTLES,
+) -> Remedy:
     """What to do after `error`. `others` says whether the chain has a model left, `throttles` how many refusals for too
-    many requests came in a row before this one."""
+    many requests came in a row before this one; `most_throttles` of them are sat out."""
     mark = mark_of(error, throttles, now)
     row = FAILURES[error.kind]
     if mark is None or error.kind not in ("throttled", "quota"):
         return Remedy("fail_over" if row.fails_over and others else "end", mark)
     wait = (mark.until - now).total_seconds()
-    sits_out = error.kind == "throttled" and wait <= patience.cooldown_seconds and throttles < MOST_THROTTLES
+    sits_out = error.kind == "throttled" and wait <= patience.cooldown_seconds and throttles < most_throttles
     if others and not sits_out:
         return Remedy("fail_over", mark)
-    hopeless = throttles >= MOST_THROTTLES if error.kind == "throttled" else _reset_of(error, now) is None
+    hopeless = throttles >= most_throttles if error.kind == "throttled" else _reset_of(error, now) is None
     return Remedy("end" if hopeless or wait > patience.longest_wait_seconds else "wait", mark)
 
 
@@ -70,11 +78,11 @@ def _throttle(error: WorkFailed, throttles: int) -> timedelta:
     """The endpoint's hint; one that proved too short several times in a row is no longer believed alone."""
     backoff = min(_FIRST_BACKOFF_SECONDS * 2 ** min(throttles, 10), _LONGEST_BACKOFF_SECONDS)
     hint = error.retry_after_seconds if isinstance(error, EndpointError) else None
-    if hint is None:
+    if hint is None or hint >= _LONGEST_HINT.total_seconds():  # nobody means a day by "too many requests"
         return timedelta(seconds=backoff)
     if throttles >= _BELIEVED_HINTS:
         hint = max(hint, backoff / 2**_BELIEVED_HINTS)
-    return timedelta(seconds=min(max(hint, 0.0), _LONGEST_HINT.total_seconds()))
+    return timedelta(seconds=max(hint, 0.0))
 
 
 def _reset_of(error: WorkFailed, now: datetime) -> datetime | None:

@@ -3,7 +3,8 @@
 from delegation.steps.agent import work
 from delegation.steps.collect import collect
 from delegation.steps.handover import course, hand_over, note_giving_up, note_wait
-from delegation.steps.place import records, shared_state
+from delegation.steps.harness import login_is_refused, pool_of_program, work_by_harness
+from delegation.steps.place import record_folder, records, shared_state
 from delegation.steps.prepare import prepare
 from delegation.steps.purse import open_purse
 from delegation.steps.record import headline_of, record, record_cancelled, record_lost
@@ -16,17 +17,21 @@ __all__ = [
     "hand_over",
     "headline_of",
     "let_go",
+    "login_is_refused",
     "make_worktree",
     "note_giving_up",
     "note_wait",
     "open_purse",
+    "pool_of_program",
     "prepare",
     "record",
     "record_cancelled",
+    "record_folder",
     "record_lost",
     "records",
     "shared_state",
     "take_up",
     "verify",
     "work",
+    "work_by_harness",
 ]

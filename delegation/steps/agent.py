@@ -3,7 +3,6 @@
 import threading
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from delegation.agents.trajectory import Trajectory
 from delegation.chat.client import connect
 from delegation.checkout.patch import tree_now
 from delegation.checkout.worktree import Worktree
-from delegation.errors import WorkFailed
 from delegation.files import publish
 from delegation.receipt import Attempt
 from delegation.records import Progress
@@ -26,6 +24,7 @@ from delegation.settings import load_settings
 from delegation.steps.contacts import Contacts
 from delegation.steps.continuing import take_over_conversation
 from delegation.steps.gated import GatedModel, Gatekeeper
+from delegation.steps.known import known_secrets
 from delegation.steps.place import begin_step, home, record_folder, records
 from delegation.steps.room import Room, room_of
 from delegation.steps.unwalled import watch_checkout
@@ -52,10 +51,16 @@ def work(
     room = room_of(request, worktree, home())
     endpoint = endpoint or request.endpoint
     key = _key(endpoint)
-    trajectory = Trajectory(record_folder(request.id) / "trajectory.jsonl", secrets=_known_keys(request))
+    mask = known_secrets(request)
+    trajectory = Trajectory(record_folder(request.id) / "trajectory.jsonl", secrets=mask.values)
     with (
         watch_checkout(request, room) as watched,
-        connect(endpoint, key, allow_hosts=request.local_hosts) as model,
+        connect(
+            endpoint,
+            key,
+            allow_hosts=request.local_hosts,
+            on_refused=lambda tries: _tell_refused(request.id, endpoint, tries),
+        ) as model,
     ):
         gated = GatedModel(model, gatekeeper, Contacts(record_folder(request.id)))
         result = run_agent(
@@ -73,21 +78,13 @@ def work(
         )
         attempts = attempts_in(trajectory.events(), (request.endpoint, *request.chain))
         done = _work(result, endpoint, attempts, gated.contacts.all(), room, started_at)
-    done = done.model_copy(update={"warnings": (*done.warnings, *watched.warnings)})
+    done = mask.value(done.model_copy(update={"warnings": (*done.warnings, *watched.warnings)}))
     publish(record_folder(request.id) / "work.json", done.model_dump_json(indent=1))
     if result.failure is not None:
-        publish(record_folder(request.id) / "failure.txt", "".join(traceback.format_exception(result.failure)))
-        raise result.failure
+        raised = "".join(traceback.format_exception(result.failure))
+        publish(record_folder(request.id) / "failure.txt", mask.text(raised))
+        raise mask.error(result.failure)
     return done
-
-
-def _known_keys(request: DelegationRequest) -> list[str]:
-    """Keys of every model that may get the work: none may stand in the log, whoever printed it."""
-    known: list[str | None] = []
-    for endpoint in (request.endpoint, *request.chain):
-        with suppress(WorkFailed):  # one that is gone ends the run only where it is needed
-            known.append(_key(endpoint))
-    return [key for key in known if key]
 
 
 def _key(endpoint: Endpoint) -> str | None:
@@ -106,6 +103,13 @@ def _toolbox(request: DelegationRequest, endpoint: Endpoint, worktree: Worktree,
         may_leave=request.allow_path_escape,
         hidden=(home().root,),
     )
+
+
+def _tell_refused(delegation_id: str, endpoint: Endpoint, tries: int) -> None:
+    """A server that restarts is waited for; who watches sees where and since how many tries."""
+    detail = f"waiting for the endpoint at {endpoint.base_url} (refused, try {tries})"
+    known = records().status(delegation_id) or Progress(step="agent")
+    records().write_status(delegation_id, known.model_copy(update={"detail": detail, "updated_at": datetime.now(UTC)}))
 
 
 def _tell(request: DelegationRequest, report: TurnReport, on_turn: OnTurn) -> None:

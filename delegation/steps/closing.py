@@ -26,3 +26,8 @@ def close_ended(request: DelegationRequest, kind: str | None, name: str | None, 
         case _:
             reason = f"its flow run ended as {name!r} without a receipt{told}"
             return record(request, None, None, WorkFailed("process", reason))
+
+
+def close_unsubmitted(request: DelegationRequest, reason: str) -> Receipt:
+    """The receipt of one that never got a flow run and that nobody can complete."""
+    return record(request, None, None, WorkFailed("lost", reason))

@@ -1,17 +1,23 @@
 """Fourth step: everything the agent changed, as one patch in the record."""
 
 import hashlib
+import os
 from pathlib import Path
 
 from delegation.checkout import patch as patches
+from delegation.checkout.difference import shown
 from delegation.checkout.patch import Patch
 from delegation.checkout.worktree import Worktree
 from delegation.files import publish
+from delegation.masking import Mask
 from delegation.records.store import title_of
 from delegation.request import DelegationRequest
+from delegation.steps.known import known_secrets
 from delegation.steps.place import begin_step, record_folder
+from delegation.verdict.edits import Change, changes_of
 
 _FACTS = "patch.json"
+_MOST_NAMED = 10
 
 
 def collect(request: DelegationRequest, worktree: Worktree) -> Patch | None:
@@ -21,8 +27,35 @@ def collect(request: DelegationRequest, worktree: Worktree) -> Patch | None:
     folder = record_folder(request.id)
     patch = patches.collect(worktree, out=folder / "patch.diff", message=message)
     if patch is not None:
+        patch = patch.model_copy(update={"warnings": (*patch.warnings, *_secrets_in(patch, request, worktree))})
         publish(folder / _FACTS, patch.model_dump_json(indent=1))
     return patch
+
+
+def _secrets_in(patch: Patch, request: DelegationRequest, worktree: Worktree) -> tuple[str, ...]:
+    """A warning that names the files; the value itself is told nowhere."""
+    mask = known_secrets(request)
+    if not mask.values:
+        return ()
+    sections = changes_of(Path(patch.path).read_bytes())
+    named = [shown(os.fsencode(each.path)) for each in sections if _holds(mask, each, Path(worktree.root))]
+    if not named:
+        return ()
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return (
+        f"a key or secret that the work was given stands in the patch: {', '.join(named[:_MOST_NAMED])}{more}; "
+        "take it out before you share the change, and renew it if it was shared",
+    )
+
+
+def _holds(mask: Mask, change: Change, root: Path) -> bool:
+    """In its lines, or in the file where the patch is in binary and compressed."""
+    if mask.stands_in(change.section) or mask.stands_in(os.fsencode(change.path)):
+        return True
+    file = root / change.path
+    if b"\nGIT binary patch\n" not in change.section or file.is_symlink() or not file.is_file():
+        return False
+    return mask.stands_in(file.read_bytes())
 
 
 def collected_before(delegation_id: str) -> Patch | None:

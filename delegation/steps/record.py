@@ -27,6 +27,7 @@ from delegation.steps.unfinished import work_from_log
 from delegation.work import Work
 
 _COLLECT_SECONDS = 6.0  # of a cancelled delegation, or one that is lost
+_TASK_CHARACTERS = 200
 _FINISHED = ("verified", "refuted", "unverified", "no_change", "answered")
 
 
@@ -67,7 +68,9 @@ def record(
         model_requested=request.card.model,
         bucket=request.endpoint.bucket,
         lane=request.endpoint.lane,
+        task=request.card.task[:_TASK_CHARACTERS],
         repo=request.repo,
+        isolation=request.card.isolation,
         base_commit=patch.base_commit if patch and request.is_git else request.base_commit,
         max_turns=request.limits.max_turns,
         patch=_patch_summary(patch),

@@ -70,7 +70,8 @@ def _set_up(request: DelegationRequest, worktree: Worktree, command: str) -> Wor
     if done.exit_code != 0:
         ending = "ran out of time" if done.timed_out else f"ended with exit code {done.exit_code}"
         output = (done.stdout.text + done.stderr.text).strip()[-2000:]
-        raise WorkFailed("process", f"the setup command {command!r} {ending} in a fresh worktree:\n{output}")
+        said = f":\n{output}" if output else ", and printed nothing"
+        raise WorkFailed("process", f"the setup command {command!r} {ending} in a fresh worktree{said}")
     return worktree.model_copy(update={"snapshot_tree": trees.snapshot(worktree)})
 
 

@@ -10,6 +10,7 @@ from delegation.errors import WorkFailed
 from delegation.verdict.conditions import Conditions
 from delegation.verdict.doctests import changed_examples, has_examples, is_doctest
 from delegation.verdict.edits import Change, Edits, changes_of, edits_of, is_test_path
+from delegation.verdict.liars import new_liars
 from delegation.verdict.scripts import called_files
 from delegation.verdict.tables import read_or_none, restore_in, restored
 from delegation.verdict.tampering import ends_the_interpreter
@@ -30,6 +31,7 @@ class Candidate:
     _steered: tuple[str, ...] = ()
     _doctests: tuple[str, ...] = ()
     _ending: tuple[str, ...] = ()
+    _liars: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Read the patch. Raises WorkFailed("checkout") when it is none."""
@@ -56,6 +58,11 @@ class Candidate:
     def ending(self) -> tuple[str, ...]:
         """Python files that newly end the program when they are loaded: an exit code of 0 then says nothing."""
         return self._ending
+
+    @property
+    def liars(self) -> tuple[str, ...]:
+        """Methods of the source that newly give every comparison the same answer, each with its file."""
+        return self._liars
 
     @property
     def is_only_tests(self) -> bool:
@@ -91,9 +98,9 @@ class Candidate:
         apply_in(checkout, self.file)
         self._steered = tuple(path for path, base in self._steering.items() if _is_steered(checkout / path, base))
         self._doctests = tuple(path for path in sources if changed_examples(before[path], checkout / path))
-        self._ending = tuple(
-            path for path in python if ends_the_interpreter(before[path], read_or_none(checkout / path))
-        )
+        after = {path: read_or_none(checkout / path) for path in sorted(python)}
+        self._ending = tuple(path for path in python if ends_the_interpreter(before[path], after[path]))
+        self._liars = new_liars((before[path] for path in python), after)
 
     def apply_without_edits(self, checkout: Path) -> None:
         """Apply the patch without what touches the judges.

@@ -40,13 +40,17 @@ def is_open(candidate: Candidate, base: Observed, own: Observed, strict: Compari
 
 
 def doubt_about(conditions: Conditions, candidate: Candidate, base: Observed, seen: Seen) -> Doubt | None:
-    """What makes a pass worthless: examples changed in the source, tests overwritten, results forged."""
+    """What makes a pass worthless: examples changed in the source, tests overwritten, results forged,
+    objects that are equal to everything."""
     if candidate.changed_doctests:
         return Doubt("none", f"the change edits examples that are tests: {', '.join(candidate.changed_doctests)}")
     if candidate.ending and not seen.observed.has_ids:
         return Doubt(
             "none", f"{', '.join(candidate.ending)} ends the program when it is loaded: exit code 0 says nothing"
         )
+    if candidate.liars:
+        named = ", ".join(candidate.liars[:5])
+        return Doubt("none", f"the change makes objects that answer every comparison alike ({named}): read the patch")
     if seen.rewritten and not set(seen.rewritten) <= set(perform(conditions, "base-watched").rewritten):
         return Doubt("none", f"the command wrote over its own tests: {', '.join(seen.rewritten[:5])}")
     if _forges(conditions, candidate, base):

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from delegation.errors import DelegateError, UsageError
 from delegation.records.wording import count
-from mcp_entry.exits import CANNOT, OK
+from mcp_entry.exits import CANNOT, OK, OTHER_OUTCOME
 from mcp_entry.results import AppliedBranch, AppliedPatch, AppliedSet
 from mcp_entry.terminal.common import AsJson, Id, print_json, print_line, say, service
 
@@ -71,19 +71,20 @@ def _apply_together(
         _print_report(report)
     error, done = None, None
     try:
-        if not dry_run and branch is not None:
+        if dry_run or branch is not None:
             check_report(report, any_outcome=any_outcome)
+        if not dry_run and branch is not None:
             done = verbs.apply_as_branch(report.plan.order, branch, any_outcome=any_outcome)
         elif not dry_run:
             done = verbs.apply_together(report, any_outcome=any_outcome)
     except DelegateError as refused:
         error = str(refused)
-        say(error)
+        say(error.replace("was applied", "would be applied") if dry_run else error)
     if done is not None:
         _say_applied(done)
     if as_json:
         print_json({"report": report_facts(report), "applied": vars(done) if done else None, "error": error})
-    return CANNOT if error else OK
+    return OK if error is None else OTHER_OUTCOME if dry_run else CANNOT
 
 
 def report_facts(report: "SetReport") -> dict[str, Any]:
@@ -139,6 +140,8 @@ def _say_applied(done: AppliedPatch | AppliedSet | AppliedBranch) -> None:
             if done.commits < len(done.ids):
                 what += " (the rest is in HEAD already)"
     say(what)
+    for warning in done.warnings if isinstance(done, AppliedPatch) else ():
+        say(f"warning: {warning}")
     if done.undo:
         say(f"undo with: {done.undo}")
 

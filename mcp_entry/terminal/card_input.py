@@ -28,7 +28,10 @@ class CardOptions:
 
     repo: Annotated[str | None, _option("Repository or folder to work on; default the current folder.")] = None
     base: Annotated[str | None, _option("Branch, tag or commit to start from; default HEAD.")] = None
-    agent: Annotated[str | None, _option("Name of a Markdown agent; default the built-in coder.")] = None
+    agent: Annotated[
+        str | None,
+        _option("A Markdown agent, or codex, gemini, dsh, claude or a command of yours; default the built-in coder."),
+    ] = None
     model: Annotated[str | None, _option("Alias of a model (`delegate models`); default the default model.")] = None
     verify: Annotated[
         str | None,
@@ -71,6 +74,14 @@ class CardOptions:
     network: Annotated[bool | None, Parameter(help="Network for the agent's shell; default on, off in lane local.")] = (
         None
     )
+    effort: Annotated[str | None, _option("How hard a command-line agent thinks; default its lowest.")] = None
+    sandbox: Annotated[
+        Literal["read-only", "workspace-write", "danger-full-access"] | None,
+        _option("Codex's own sandbox; default workspace-write."),
+    ] = None
+    allow_over_quota: Annotated[
+        bool, _option("Let Codex begin though more of the week's plan is used than you allow.")
+    ] = False
     queue: Annotated[Literal["now", "night"] | None, _option("now (default) goes before night.")] = None
     key: Annotated[str | None, _option("The same key returns the same delegation.")] = None
 

@@ -1,12 +1,15 @@
 """The verbs that say what can be named in a card: agents, models."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from mcp_entry.exits import OK
 from mcp_entry.terminal.common import AsJson, print_json, service
+
+if TYPE_CHECKING:
+    from mcp_entry.backend import ModelLine
 
 
 def agents(
@@ -66,7 +69,7 @@ def models(
             f"{'* ' if m.is_default else '  '}{m.alias}",
             m.lane,
             m.base_url,
-            m.problem or ("answers" if m.answers else ""),
+            m.problem or _state(m),
         )
         for m in found.models
     ]
@@ -80,6 +83,12 @@ def models(
     if found.problem:
         say(found.problem)
     return OK
+
+
+def _state(line: "ModelLine") -> str:
+    if not line.answers:
+        return ""
+    return "answers" if line.listed else "its endpoint answers and does not list it"
 
 
 def _set_cap(text: str, *, as_json: bool) -> int:

@@ -87,4 +87,6 @@ def _delegated(settings: Settings, card: Card, *, as_json: bool) -> int:
         show_patch(out(), Path(receipt.patch.path))
         say(f"apply it to the sample repository with: delegate apply {receipt.id}")
     say(f"the run in Prefect's UI: {receipt.ui_url} (`delegate ui` prints the address and the password)")
+    say(f"left behind: the sample repository (rm -r {card.repo}), the record in {settings.home.root}, and the running "
+        "stack (`delegate down` ends it; the record stays)")  # fmt: skip
     return exit_code_of(receipt)

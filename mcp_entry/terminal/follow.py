@@ -47,6 +47,8 @@ class Progress:
         if line == self._shown:
             return
         self._shown = line
+        if line == "submitted" and not self._status:
+            return  # whoever submitted it has said so
         if self._status:
             from rich.text import Text
 

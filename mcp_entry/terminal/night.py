@@ -92,9 +92,11 @@ def night(  # each is an option
         Terms, cards=where, until=until, budget_usd=budget, in_flight=in_flight, error_rate=error_rate,
         time_zone=time_zone, name=name,
     )  # fmt: skip
+    if once and at is None:
+        raise UsageError("--once needs --at: without it the night begins now, once")
     if wait and at is not None:
         raise UsageError("--wait is for a night that begins now: leave --at out")
-    for problem in nights.cards_for(settings, terms).problems:
+    for problem in nights.cards_for(settings, terms, at).problems:
         say(f"not to be read, the others go on: {problem.text}")
     if at is not None and not once:
         asked = nights.ask_for_every(settings, terms, at, say)

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from delegation.errors import NotFoundError, UsageError
 from mcp_entry.exits import OK
 from mcp_entry.standing import receipt_of
-from mcp_entry.terminal.common import AsJson, Id, print_json, service
+from mcp_entry.terminal.common import AsJson, Id, print_json, say, service
 
 
 def list_(*, limit: Annotated[int, Parameter(help="How many; 0 means all.")] = 20, json: AsJson = False) -> int:
@@ -17,13 +17,15 @@ def list_(*, limit: Annotated[int, Parameter(help="How many; 0 means all.")] = 2
         raise UsageError(f"--limit {limit}: give a whole number, 0 for all")
     from mcp_entry.views import line_of
 
-    found = service().summaries(limit or None)
+    verbs = service()
+    found, runs = verbs.summaries(limit or None), verbs.stack_runs
     if json:
-        print_json({"delegations": [line_of(summary).model_dump(mode="json") for summary in found]})
+        lines = [line_of(summary).model_dump(mode="json") for summary in found]
+        print_json({"delegations": lines, "stack_running": runs})
     else:
         from mcp_entry.render import out, show_list
 
-        show_list(out(), found)
+        show_list(out(), found, stack_runs=runs)
     return OK
 
 
@@ -55,7 +57,7 @@ def show(
     if receipt:
         show_receipt(out(), receipt)
     else:
-        show_running(out(), summary)
+        show_running(out(), summary, stack_runs=verbs.stack_runs)
     return OK
 
 
@@ -86,7 +88,9 @@ def transcript(
     from mcp_entry.transcripts import entries_of
 
     verbs = service()
-    entries, _ = entries_of(verbs.transcript_path(which), offset=offset, limit=limit)
+    entries, total = entries_of(verbs.transcript_path(which), offset=offset, limit=limit)
+    if not entries and offset:
+        say(f"nothing from entry {offset} on: the transcript has {total}, counted from 0")
     if json:
         for entry in entries:
             print_json(entry.raw)

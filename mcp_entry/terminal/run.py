@@ -72,6 +72,10 @@ def rerun(
     prompt_add: Annotated[
         str | None, Parameter(help="With --continue: what to say next; none means why the change was not accepted.")
     ] = None,
+    verify: Annotated[
+        str | None, Parameter(help="With --from verify: another command than it was submitted with.")
+    ] = None,
+    setup: Annotated[str | None, Parameter(help="With --from verify: another setup command.")] = None,
     key: Annotated[str | None, Parameter(help="The same key returns the same delegation.")] = None,
     no_wait: NoWait = False,
     json: AsJson = False,
@@ -81,11 +85,13 @@ def rerun(
         raise UsageError("--prompt-add says how to go on: give --continue, too")
     if go_on and from_ != "start":
         raise UsageError("--continue makes a new delegation, --from verify judges the old one again: give one of them")
+    if go_on and (verify is not None or setup is not None):
+        raise UsageError("--verify and --setup go with --from verify: leave out --continue")
     verbs = service()
     if go_on:
         started = verbs.go_on(which, added=prompt_add, model=model, key=key)
     else:
-        started = verbs.rerun(which, start_at=from_, model=model, key=key)
+        started = verbs.rerun(which, start_at=from_, model=model, key=key, verify=verify, setup=setup)
     return _report(verbs, started, wait=not no_wait, as_json=json)
 
 
@@ -114,6 +120,9 @@ def _report(verbs: Service, started: Started, *, wait: bool, as_json: bool) -> i
             say(f"warning: {warning}")
     number = "" if started.number is None else f" (#{started.number})"
     say(f"{started.id}{number} {_what_it_is(started)}")
+    if started.endpoint:
+        rule = f" ({started.endpoint_rule})" if started.endpoint_rule else ""
+        say(f"its model {started.model!r} answers at {started.endpoint}{rule}")
     if started.ui_url:
         say(f"in the UI: {started.ui_url}")
     if wait:

@@ -107,7 +107,17 @@ def _shown(verbs: Service, receipt: Receipt, *, with_id: bool, as_json: bool) ->
     if as_json:
         print_json(receipt)
         return exit_code_of(receipt)
+    _say_what_changed(receipt)
     if receipt.outcome != "answered":
         raise NotAnswered(failure_line(receipt), lambda: verbs.stack_of_failure(receipt.id))
     print_line(text_of(receipt, with_id=with_id))
     return exit_code_of(receipt)
+
+
+def _say_what_changed(receipt: Receipt) -> None:
+    if receipt.patch is None or receipt.isolation != "in_place":
+        return
+    from mcp_entry.in_place import files_of, undo_of
+
+    say(f"changed in {receipt.repo}: {', '.join(files_of(receipt))}")
+    say(f"undo with: {undo_of(receipt)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, assert_never
 from cyclopts import Parameter
 
 from delegation.errors import UsageError
+from delegation.records.wording import count
 from mcp_entry.exits import OK
 from mcp_entry.terminal.common import AsJson, Id, print_json, print_line, say, service
 
@@ -59,14 +60,18 @@ def _list(verbs: "Service", *, as_json: bool) -> int:
         return OK
     from mcp_entry.render import age, out, show_table
 
+    there = [line for line in found if line.state != "removed"]
     rows = [
         (line.name, line.state, _size(line.size_bytes), _holder(line), age(line.created_at), _kept(line))
-        for line in found
+        for line in there
     ]
-    show_table(out(), ("id", "state", "size", "held by", "age", "kept"), rows)
-    for line in found:
+    if there:
+        show_table(out(), ("id", "state", "size", "held by", "age", "kept"), rows)
+    for line in there:
         if line.detail:
             say(f"{line.name}: {line.detail}")
+    if gone := len(found) - len(there):
+        say(f"{count(gone, 'tree')} more {'is' if gone == 1 else 'are'} gone; --json says what brings back their work")
     return OK
 
 

@@ -12,8 +12,8 @@ from delegation.wrong_values import sentence
 from mcp_entry.cards import checked_card, fields_of
 from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
 from mcp_entry.service import Service
-from mcp_entry.tools.delegations import WaitSeconds
 from mcp_entry.tool_words import for_tools
+from mcp_entry.tools.delegations import WaitSeconds
 from mcp_entry.views import clipped, view_of
 
 GROUP = "delegations"

@@ -76,6 +76,7 @@ class ApplyResult(BaseModel):
     files: list[str]
     already_applied: bool = Field(default=False, description="It was there before; nothing was changed.")
     undo: str | None = None
+    warnings: list[str] = Field(default_factory=list)
 
 
 def tools(desk: Desk) -> Iterable[Tool]:
@@ -251,6 +252,7 @@ def _apply(desk: Desk) -> Any:
             files=list(done.files)[:200],
             already_applied=not done.files,
             undo=done.undo,
+            warnings=list(done.warnings),
         )
 
     return apply_delegation
@@ -271,6 +273,8 @@ def _rerun(desk: Desk) -> Any:
         ] = None,
         prompt_add: Annotated[str | None, Field(description="What to say next; none: why it was refuted.")] = None,
         model: Annotated[str | None, Field(description="Another model; only from the start.")] = None,
+        verify: Annotated[str | None, Field(description="With from_step 'verify': another command.")] = None,
+        setup: Annotated[str | None, Field(description="Likewise: another setup command.")] = None,
         wait_seconds: WaitSeconds = None,
     ) -> Delegation:
         """Do a delegation again, as a new one with this one as its parent, or only its verify step.
@@ -283,9 +287,9 @@ def _rerun(desk: Desk) -> Any:
             if continue_from is None:
                 if delegation_id is None or prompt_add is not None:
                     raise UsageError("give delegation_id to do it again, or continue_from (and prompt_add) to go on")
-                return verbs.rerun(delegation_id, start_at=from_step, model=model, key=key)
-            if delegation_id is not None or from_step != "start":
-                raise UsageError("continue_from stands alone: leave out delegation_id and from_step")
+                return verbs.rerun(delegation_id, start_at=from_step, model=model, key=key, verify=verify, setup=setup)
+            if delegation_id is not None or from_step != "start" or verify is not None or setup is not None:
+                raise UsageError("continue_from stands alone: leave out delegation_id, from_step, verify and setup")
             return verbs.go_on(continue_from, added=prompt_add, model=model, key=key)
 
         started = await desk.call_to_the_end(again)

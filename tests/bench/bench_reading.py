@@ -1,8 +1,8 @@
 """What `query` adds to a bare HTTP call: in this process, through a running `delegate mcp`, and as a program.
 
-`python -m tests.bench.bench_reading [--rounds N] [--json]`. Not part of `make test`. The provider is a scripted endpoint
-in a process of its own that answers at once, so that everything measured is ours. The bare call is the standard library's,
-with a new connection, as a question has; the ways take turns within each round.
+`python -m tests.bench.bench_reading [--rounds N] [--json]`. Not part of `make test`. The provider is a scripted
+endpoint in a process of its own that answers at once, so that everything measured is ours. The bare call is the
+standard library's, with a new connection, as a question has; the ways take turns within each round.
 """
 
 import argparse

@@ -94,6 +94,8 @@ class Front:
                 "model_used": request.endpoint.alias,
                 "bucket": request.endpoint.bucket,
                 "lane": request.endpoint.lane,
+                "task": request.card.task[:200],
+                "isolation": request.card.isolation,
                 "repo": request.repo,
                 "base_commit": request.base_commit,
                 "patch": summary,

@@ -32,6 +32,7 @@ class PrefectDouble:
     requests: list[tuple[str, str]] = field(default_factory=list)
     refuse: Callable[[str, str], int | None] = lambda method, path: None
     unfinished: int | None = None
+    port: int = 0  # any that is free
 
     def __enter__(self) -> Self:
         double = self
@@ -53,7 +54,7 @@ class PrefectDouble:
                 pass
 
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()

@@ -117,7 +117,7 @@ def test_a_folder_is_done_in_order_and_every_card_is_in_the_report(
     more.write_text(more.read_text().replace(f"verify: {VERIFY}\n", ""))
     (cards / "jobs.jsonl").write_text('{"name": "question", "prompt": "card-question: why?"}\nbroken\n')
     env = local_model(endpoint.base_url)
-    ran = stack("night", str(cards), "--wait", "--json", env=env)
+    ran = stack("night", str(cards), "--wait", "--json", env=env, timeout=300)
 
     assert ran.code == 1, ran.stderr
     report = ran.json
@@ -152,7 +152,7 @@ def test_a_folder_is_done_in_order_and_every_card_is_in_the_report(
         assert found[0]["data"].startswith("# Night ")
 
     asked = dict(models.asked)
-    again = stack("night", str(cards), "--wait", "--json", env=env)
+    again = stack("night", str(cards), "--wait", "--json", env=env, timeout=300)
     done_anew = {name for name, count in models.asked.items() if count > asked[name]}
     assert done_anew == {"failing"}, "what is done was done twice"
     assert {line["card"]: line["group"] for line in again.json["lines"]} == {n: e["group"] for n, e in lines.items()}
@@ -175,10 +175,12 @@ def test_a_night_that_is_killed_in_the_middle_goes_on_and_does_nothing_twice(
 
     lines = json.loads(report.read_text())["lines"]
     assert {line["card"]: line["group"] for line in lines} == dict.fromkeys(names, "verified")
-    children = (report.parent / "children.jsonl").read_text().splitlines()
-    assert len({json.loads(line)["delegation_id"] for line in children}) == 5
+    children = [json.loads(line) for line in (report.parent / "children.jsonl").read_text().splitlines()]
+    assert len({child["delegation_id"] for child in children}) == 5
+    assert json.loads(report.read_text())["begun"] < children[0]["at"], "the night began when it was taken up again"
     assert models.asked == dict.fromkeys(names, 2)
     with api(stack) as server:
+        until(lambda: server.get(f"/flow_runs/{asked['flow_run_id']}").json()["state_type"] == "COMPLETED", 30)
         night = server.get(f"/flow_runs/{asked['flow_run_id']}").json()
     assert (night["state_name"], night["run_count"]) == ("Completed", 2)
 
@@ -208,12 +210,33 @@ def test_a_night_stops_when_too_much_fails(
 ):
     lines = [json.dumps({"repo": str(small_repository), "task": f"card-failing: {n}"}) for n in range(12)]
     (cards / "many.jsonl").write_text("\n".join(lines))
-    ran = stack("night", str(cards), "--wait", "--json", "--in-flight", "2", env=local_model(endpoint.base_url))
+    env = local_model(endpoint.base_url)
+    ran = stack("night", str(cards), "--wait", "--json", "--in-flight", "2", env=env, timeout=300)
 
     groups = Counter(line["group"] for line in ran.json["lines"])
     assert (ran.code, ran.json["stopped"]) == (1, "Too much of its work failed.")
     assert groups["failed"] in (6, 7)
     assert groups["passed_over"] == 12 - groups["failed"] - groups["cancelled"]
+
+
+def test_a_night_that_is_cancelled_ends_its_delegations_and_leaves_its_report(
+    stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint, models: Models
+):
+    write(cards, small_repository, **{f"slow{number}": "model: local-scripted" for number in range(6)})  # two slots
+    models.go_on.clear()
+    asked = stack("night", str(cards), "--json", "--in-flight", "4", env=local_model(endpoint.base_url)).json
+    until(lambda: len(models.asked) == 2)
+    report = stack.home / "nights" / asked["night_id"] / "report.json"
+    with api(stack) as server:
+        run = f"/flow_runs/{asked['flow_run_id']}"
+        state = {"type": "CANCELLING", "name": "Cancelling"}
+        server.post(f"{run}/set_state", json={"state": state, "force": False})
+        until(lambda: server.get(run).json()["state_type"] == "CANCELLED", 60)
+    groups = Counter(line["group"] for line in json.loads(report.read_text())["lines"])
+    assert (groups["running"] + groups["cancelled"], groups["passed_over"]) == (4, 2)
+    ids = [json.loads(line)["delegation_id"] for line in (report.parent / "children.jsonl").read_text().splitlines()]
+    ends = [stack("wait", each, "--json").json["outcome"] for each in ids]
+    assert ends == ["cancelled"] * 4
 
 
 def test_a_night_comes_every_night_until_it_is_taken_away_and_up_does_not_forget_it(
@@ -234,7 +257,7 @@ def test_a_night_comes_every_night_until_it_is_taken_away_and_up_does_not_forget
         kept = json.loads((stack.home / "nights" / f"{given['surroundings']}.surroundings.json").read_text())
         assert kept["variables"]["DELEGATE_LOCAL_KEY"].startswith("secret:")
         planned = {"deployment_id": {"any_": [name["id"]]}, "state": {"type": {"any_": ["SCHEDULED"]}}}
-        until(lambda: bool(server.post("/flow_runs/filter", json={"flow_runs": planned}).json()), 30)
+        until(lambda: bool(server.post("/flow_runs/filter", json={"flow_runs": planned}).json()), 90)
     assert stack("down", "--json").code == 0
     assert stack("up", "--json").code == 0
     with api(stack) as server:

@@ -41,18 +41,23 @@ def env(tmp_path: Path, endpoint: ScriptedEndpoint) -> dict[str, str]:
     return {"DELEGATE_MCP_CONFIG": str(config)}
 
 
-def run_of(stack: Any, tag: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The flow run that carries the tag, once it is as wanted."""
+def api_of(stack: Any) -> httpx.Client:
     state = json.loads((stack.home / "stack" / "state.json").read_text())
     user, _, password = state["auth_string"].partition(":")
+    return httpx.Client(base_url=state["api_url"], auth=(user, password), timeout=30)
+
+
+def run_of(stack: Any, tag: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The flow run that carries the tag, once it is as wanted."""
     body = {"flow_runs": {"tags": {"all_": [tag]}}}
     deadline = time.monotonic() + 60
-    while True:
-        found = httpx.post(f"{state['api_url']}/flow_runs/filter", json=body, auth=(user, password)).json()
-        if len(found) == 1 and wanted(found[0]):
-            return found[0]
-        assert time.monotonic() < deadline, found
-        time.sleep(0.1)
+    with api_of(stack) as api:
+        while True:
+            found = api.post("/flow_runs/filter", json=body).json()
+            if len(found) == 1 and wanted(found[0]):
+                return found[0]
+            assert time.monotonic() < deadline, found
+            time.sleep(0.1)
 
 
 def ended(run: dict[str, Any]) -> bool:
@@ -115,3 +120,25 @@ def test_what_was_answered_without_the_stack_is_recorded_with_the_next_question(
     while Later(home).entries() and time.monotonic() < deadline:
         time.sleep(0.1)
     assert Later(home).entries() == []
+
+
+def test_a_question_started_in_the_ui_is_answered_by_the_stacks_own_models(stack, endpoint, tmp_path):
+    config = stack.home / "config" / "delegate.toml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text(f'[models.reader]\nbase_url = "{endpoint.base_url}"\nformat = "openai_chat"\n')
+    (tmp_path / "note.txt").write_text("hello\n")
+    try:
+        with api_of(stack) as api:
+            deployment = api.get("/deployments/name/reading/reading").json()["id"]
+            parameters = {"prompt": "what?", "source": str(tmp_path / "note.txt")}
+            body = {"parameters": parameters, "tags": [f"ui-{tmp_path.name}"]}
+            assert api.post(f"/deployments/{deployment}/create_flow_run", json=body).status_code == 201
+        run = run_of(stack, f"ui-{tmp_path.name}", ended)
+    finally:
+        config.unlink()
+    assert (run["state_name"], run["name"].split(" · ")[0]) == ("Answered", "analyze: what?")
+    assert run["state"]["message"].startswith(
+        "[delegate analyze] provider=reader model=reader in=100 out=20 session=rd-"
+    )
+    assert "1\thello" in endpoint.calls[0].text.replace("\\t", "\t")
+    assert list((stack.home / "reading" / "questions").iterdir()) == []

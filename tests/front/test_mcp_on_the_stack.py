@@ -129,11 +129,19 @@ async def test_verifying_again_costs_no_model_call(user: User, endpoint: Scripte
             )
         )
 
-    assert (first["outcome"], second["outcome"]) == ("refuted", "refuted")
+        third = content(
+            await connected.call_tool(
+                "rerun_delegation",
+                {"delegation_id": first["delegation_id"], "from_step": "verify", "verify": VERIFY},
+            )
+        )
+
+    assert (first["outcome"], second["outcome"], third["outcome"]) == ("refuted", "refuted", "verified")
+    assert any("judged again with verify" in warning for warning in third["warnings"])
     assert second["delegation_id"] == first["delegation_id"]
     assert len(endpoint.calls) == calls
     folder = user.home / "delegations" / first["delegation_id"]
-    assert (folder / "receipt.1.json").exists()
+    assert (folder / "receipt.2.json").exists()
 
 
 async def test_cancelling_in_the_middle_of_a_tool_call_ends_it(user: User, endpoint: ScriptedEndpoint):

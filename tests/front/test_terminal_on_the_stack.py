@@ -1,8 +1,14 @@
 """The terminal beside a real stack: what it does when there is none, and what it finds after a restart."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 
-from delegation.scripted.endpoint import ScriptedEndpoint
+from delegation.scripted.endpoint import ScriptedEndpoint, Turn
 from tests.front.conftest import User
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -52,3 +58,47 @@ def test_history_is_read_with_the_stack_down_and_by_number(user: User):
     assert user.told("show", "1")["id"] == listed[0]["id"]
     assert user.delegate("wait", "1").returncode == 1
     assert user.processes() == []
+
+
+def test_a_killed_server_is_waited_for_by_fresh_calls_while_its_keeper_lives(user: User):
+    with ScriptedEndpoint([Turn(text="All is well.", delay_seconds=25.0, times=1), *["All is well."] * 9]) as endpoint:
+        model = {"DELEGATE_LOCAL_URL": f"{endpoint.base_url}/chat/completions", "DELEGATE_LOCAL_MODEL": "openai-y"}
+        caller = User(user.home, user.repo, {**user.environ, **model})
+        started = caller.told("run", "what is it?", "--expects", "answer", "--no-wait")
+        until(lambda: endpoint.requests)
+        os.kill(server_of(user), signal.SIGKILL)
+        time.sleep(2)
+        waiting = start(caller, "wait", started["id"])
+        fresh = start(caller, "run", "and this?", "--expects", "answer")
+        (waited, _), (ran, said) = waiting.communicate(timeout=150), fresh.communicate(timeout=150)
+
+    assert (waiting.returncode, fresh.returncode) == (0, 0), said
+    assert "All is well." in waited
+    assert "All is well." in ran
+    assert "starting the stack" not in said
+
+
+def start(caller: User, *words: str) -> "subprocess.Popen[str]":
+    argv = [sys.executable, "-m", "mcp_entry", *words]
+    return subprocess.Popen(
+        argv,
+        cwd=caller.repo,
+        env=caller.environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def server_of(user: User) -> int:
+    """The one process of this home that is Prefect's server."""
+    found = [line for line in user.processes() if "-m prefect server start" in line]
+    return min(int(line.split()[0]) for line in found)
+
+
+def until(holds) -> None:
+    deadline = time.monotonic() + 60
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert holds()

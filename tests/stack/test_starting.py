@@ -100,6 +100,7 @@ def test_a_foreign_server_that_does_not_answer_is_an_error(fresh: Callable[..., 
     assert "unset PREFECT_API_URL" in report["error"]
 
 
+@pytest.mark.timeout(600)
 def test_runs_and_history_outlive_down_and_up(live: Any):
     """The last test of the shared stack: a run that was under way is taken up again by the next `up`, and the next."""
     finished = live.run()

@@ -105,3 +105,10 @@ def test_150_turns_end_in_bounded_time(run: Runs, record: Callable[[str], None])
 @pytest.fixture
 def record(request: pytest.FixtureRequest) -> Callable[[str], None]:
     return lambda text: request.node.user_properties.append(("measured", text))
+
+
+def test_a_statement_without_end_is_cut_in_the_result(run: Runs):
+    result = run([says("word " * 20_000)])
+    assert result.claim is not None
+    assert len(result.claim) < 51_000
+    assert result.claim.endswith("more characters are in the transcript]")

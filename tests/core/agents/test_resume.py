@@ -237,10 +237,11 @@ def test_an_agent_killed_in_its_seventh_turn_ends_with_twelve_turns_and_every_ef
 def test_secrets_never_reach_the_log(go, tmp_path: Path):
     trajectory = Trajectory(tmp_path / "log.jsonl", secrets=["sk-very-secret", "short"])
     use = ToolUse("", "run_bash", {"command": "echo sk-very-secret\necho 'sk-very-\"secret'"})
-    go(calls(use), says("The key is sk-very-secret."), trajectory=trajectory)
+    result = go(calls(use), says("The key is sk-very-secret."), trajectory=trajectory)
     text = (tmp_path / "log.jsonl").read_text()
     assert "sk-very-secret" not in text
     assert text.count("[secret removed]") >= 3
+    assert (result.claim, result.last_text) == ("The key is [secret removed].",) * 2
 
 
 def test_a_large_result_is_stored_once_and_the_log_is_private(go, tmp_path: Path, root: Path):

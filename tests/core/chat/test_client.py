@@ -274,6 +274,7 @@ def test_an_endpoint_that_does_not_stop_sending_is_left_after_one_request(
     serve: Any, stream: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("delegation.chat.attempt.LONGEST_ANSWER_BYTES", 100_000)
+    monkeypatch.setattr("delegation.chat.attempt.LONGEST_WHOLE_BYTES", 100_000)
     served = serve(Turn(text="word " * 50_000, times=-1), stream=stream)
     with pytest.raises(EndpointError, match="sent more than 0 MiB as one answer") as failed:
         served.ask()

@@ -116,6 +116,23 @@ def test_the_users_own_change_of_a_patched_file_is_a_conflict_and_nothing_change
     assert repo.footprint() == before
 
 
+@pytest.mark.parametrize(("mine", "added"), [("new", "new/x"), ("new/x", "new"), ("new~1", "new~1/x")])
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_file_where_the_patch_wants_a_folder_is_named_as_it_is_called(mine, added, committed, repo, patch_of):
+    def change(root: Path) -> None:
+        (root / added).parent.mkdir(exist_ok=True)
+        (root / added).write_text("theirs\n")
+
+    patch = patch_of(change)
+    (repo.path / mine).parent.mkdir(exist_ok=True)
+    repo.write(mine, "mine\n")
+    if committed:
+        repo.commit()
+    with pytest.raises(ConflictError, match=rf"now: {mine.split('/')[0]}$"):
+        apply(repo, patch)
+    assert (repo.path / mine).read_text() == "mine\n"
+
+
 def test_an_uncommitted_edit_elsewhere_in_a_patched_file_is_a_conflict_too(repo, patch_of):
     patch = patch_of(edit_first_line)
     repo.write("a.py", (repo.path / "a.py").read_text().replace("line 11", "mine, uncommitted"))

@@ -55,6 +55,41 @@ def test_a_second_apply_says_that_it_was_done_before(front: Front, call: Call):
     assert f"2 changes were already applied to {front.repo}:" in call("apply", "1", "2", "--all").stderr
 
 
+def test_each_apply_has_an_undo_of_its_own(front: Front, call: Call):
+    done(front, doubling("2 * x") + adding("new"), 1)
+    before = files(front)
+    first = undo_of(call("apply", "1", "--json"))
+    applied = files(front)
+    (front.repo / "new").unlink()
+    second = undo_of(call("apply", "1", "--json"))
+    assert first != second
+    assert files(front) == applied
+
+    subprocess.run(second, shell=True, check=True)
+    assert files(front) == {name: text for name, text in applied.items() if name != "new"}
+    refused = subprocess.run(first, shell=True, capture_output=True, text=True)
+    assert (refused.returncode, "new: No such file" in refused.stderr) == (1, True), refused.stderr
+    assert undo_of(call("apply", "1", "--json")) not in (first, second)
+    subprocess.run(first, shell=True, check=True)
+    assert files(front) == before
+    assert subprocess.run(second, shell=True, capture_output=True).returncode != 0
+
+
+def test_each_apply_of_a_set_has_an_undo_of_its_own(front: Front, call: Call):
+    done(front, adding("a"), 1), done(front, adding("b"), 2)
+    before = files(front)
+    first = json.loads(call("apply", "1", "2", "--all", "--json").stdout)["applied"]["undo"]
+    (front.repo / "b").unlink()
+    second = json.loads(call("apply", "1", "2", "--all", "--json").stdout)["applied"]["undo"]
+    assert first != second
+    subprocess.run(first, shell=True, check=True)
+    assert files(front) == before
+
+
+def undo_of(ran: Ran) -> str:
+    return json.loads(ran.stdout)["applied"][0]["undo"]
+
+
 def test_a_branch_of_what_head_has_says_so(front: Front, call: Call):
     done(front, doubling("2 * x"), 1)
     call("apply", "1")

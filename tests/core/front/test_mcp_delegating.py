@@ -256,6 +256,7 @@ async def test_applying_changes_the_working_tree_or_says_why_not(front: Front, m
     assert applied == {
         "delegation_id": good, "repo": str(front.repo), "outcome": "verified", "files": ["calc.py"],
         "already_applied": False,
+        "warnings": [],
     }  # fmt: skip
     assert "2 * x" in (front.repo / "calc.py").read_text(encoding="utf-8")
     again = content(await called(front, "apply_delegation", {"delegation_id": "1"}, mode))

@@ -163,7 +163,13 @@ async def test_failures_are_error_results_and_the_server_goes_on(front: Front, c
 @pytest.mark.anyio
 async def test_a_call_that_is_given_up_ends_its_request(front: Front, config: Path, endpoint):
     endpoint.script._decide = lambda request: Turn("late", delay_seconds=60)
-    with anyio.move_on_after(0.5):
+
+    async def give_up_when_asked() -> None:
+        await anyio.to_thread.run_sync(lambda: endpoint.wait_for(1, 60))
+        group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(give_up_when_asked)
         await called(front, "query", {"prompt": "x"})
     await anyio.to_thread.run_sync(endpoint.wait_gone)
 
@@ -211,8 +217,8 @@ def test_the_tools_are_offered_only_where_somebody_can_be_asked(front: Front, co
 def test_ctrl_c_ends_the_request(front: Front, config: Path, endpoint: ScriptedEndpoint):
     endpoint.script._decide = lambda request: Turn("late", delay_seconds=60)
     child = subprocess.Popen(
-        [sys.executable, "-m", "mcp_entry", "query", "x"], cwd=front.repo, env={**front.environ, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "mcp_entry", "query", "x"], cwd=front.repo,
+        env={**front.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     endpoint.wait_for(1, 30)
     child.send_signal(signal.SIGINT)

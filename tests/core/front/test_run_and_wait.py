@@ -11,6 +11,8 @@ from contextlib import contextmanager
 import pytest
 from front import ROOT, Front, Ran
 
+from delegation.records import Progress
+
 Call = Callable[..., Ran]
 Until = Callable[[Callable[[], bool]], None]
 PATCH = b"diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-old\r\n+new\xff\r\n"
@@ -72,7 +74,9 @@ def test_interrupting_a_run_loses_nothing(stacked: Front, until: Until):
     with started(stacked, "run", "Fix it", "--json") as child:
         reader = threading.Thread(target=lambda: lines.extend(child.stderr or []))
         reader.start()
-        until(lambda: any(line.endswith(" submitted\n") and "#" not in line for line in lines))  # it follows
+        until(lambda: any("in the UI" in line for line in lines))
+        stacked.records.write_status(stacked.records.ids()[0], Progress(step="prepare"))
+        until(lambda: any(line.endswith(" prepare\n") for line in lines))  # it follows
         child.send_signal(signal.SIGINT)
         code = child.wait(10)
         reader.join()
@@ -83,6 +87,7 @@ def test_interrupting_a_run_loses_nothing(stacked: Front, until: Until):
     assert f"stopped waiting; {delegation_id} goes on. Wait again: DELEGATE_HOME={stacked.home} " in text
     assert f"end it with: delegate cancel {delegation_id}" in text
     assert "Traceback" not in text
+    assert text.count("submitted") == 1
     assert [run["state_type"] for run in stacked.prefect.runs.values()] == ["SCHEDULED"]
 
 

@@ -155,8 +155,16 @@ def test_verifying_again_needs_a_patch_a_command_and_the_flow_run(stacked: Front
     service = stacked.service()
     bare = service.submit(stacked.card())
     stacked.end(bare.id, "unverified", patch=PATCH)
-    with pytest.raises(UsageError, match="has no patch and verify command"):
+    with pytest.raises(UsageError, match="has no verify command: give one with --verify CMD"):
         service.rerun(bare.id, start_at="verify")
+    none = service.submit(stacked.card(verify="true"))
+    stacked.end(none.id, "no_change")
+    with pytest.raises(UsageError, match="is no_change and left no change to judge"):
+        service.rerun(none.id, start_at="verify")
+    with pytest.raises(UsageError, match="--verify is empty"):
+        service.rerun(bare.id, start_at="verify", verify=" ")
+    with pytest.raises(UsageError, match="add --from verify"):
+        service.rerun(bare.id, verify="true")
     with pytest.raises(UsageError, match="a model changes nothing"):
         service.rerun(bare.id, start_at="verify", model="local-other")
 
@@ -166,6 +174,42 @@ def test_verifying_again_needs_a_patch_a_command_and_the_flow_run(stacked: Front
     with pytest.raises(StackError, match="no longer has the flow run"):
         service.rerun(gone.id, start_at="verify")
     assert service.watch(gone.id).look() == receipt, "it still counts as ended"
+
+
+def test_verifying_again_by_another_command_says_so_in_the_next_receipt(stacked: Front):
+    service = stacked.service()
+    first = service.submit(stacked.card())
+    stacked.end(first.id, "unverified", patch=PATCH)
+    stacked.prefect.end(first.flow_run_id, "COMPLETED", "Unverified")
+
+    again = service.rerun(first.id, start_at="verify", verify="no-such-runner -q", setup=None)
+
+    request = stacked.records.request(first.id)
+    assert (again.id, request.card.verify, request.card.setup) == (first.id, "no-such-runner -q", None)
+    assert request.warnings == (
+        "judged again with verify 'no-such-runner -q'; it was first judged by no command, and the receipts before "
+        "stand beside this one",
+    )
+    assert again.warnings == (
+        "the verify command begins with 'no-such-runner', which is not on your PATH: without a --setup that brings it, "
+        "nothing can be judged",
+    )
+    stacked.end(first.id, "refuted", patch=PATCH)
+    stacked.prefect.end(first.flow_run_id, "COMPLETED", "Refuted")
+    service.rerun(first.id, start_at="verify", setup="make tools")
+    card = stacked.records.request(first.id).card
+    assert (card.verify, card.setup) == ("no-such-runner -q", "make tools")
+
+
+def test_a_rerun_that_the_stack_does_not_take_leaves_the_request_as_it_was(stacked: Front):
+    service = stacked.service()
+    gone = service.submit(stacked.card(verify="true"))
+    stacked.end(gone.id, "refuted", patch=PATCH)
+    del stacked.prefect.runs[gone.flow_run_id]
+    before = stacked.records.request(gone.id)
+    with pytest.raises(StackError):
+        service.rerun(gone.id, start_at="verify", verify="false")
+    assert stacked.records.request(gone.id) == before
 
 
 def test_the_workdir_of_a_client_is_its_project(front: Front):

@@ -1,15 +1,20 @@
 """Starting the stack as a process: what it prints, how it fails, and that nothing waits for what it leaves running."""
 
 import os
+import socket
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from front import Front
+from prefect_double import PrefectDouble
 
 from delegation import layout
 from delegation.errors import StackError, StackNotRunning
 from mcp_entry import stack
+
+AUTH = "admin:of-this-test"
 
 
 @pytest.fixture
@@ -95,11 +100,55 @@ def test_a_running_stack_is_not_started_again(stacked: Front, program: Path):
     assert stack.ensure_running(stacked.settings).state.api_url == stacked.prefect.api_url
 
 
-def test_a_stack_that_does_not_answer_is_asked_to_come_up(stacked: Front, program: Path):
+AWAITED = "the Prefect server does not answer; its keeper runs and starts it again: waiting for it"
+
+
+def test_a_stack_that_does_not_answer_is_waited_for_and_then_asked_to_come_up(
+    stacked: Front, program: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(stack, "COMING_BACK_SECONDS", 0.7)
     stacked.prefect.refuse = lambda method, path: 500
     program.write_text("raise SystemExit(2)")
     said: list[str] = []
 
     with pytest.raises(StackError, match="exit code 2"):
         stack.ensure_running(stacked.settings, said.append)
-    assert said == ["starting the stack (database, Prefect server, worker)"]
+    assert said == [AWAITED, "starting the stack (database, Prefect server, worker)"]
+
+
+def test_a_server_that_its_keeper_starts_again_is_waited_for_and_nothing_else_started(stacked: Front, program: Path):
+    answers = iter([500, 500])
+    stacked.prefect.refuse = lambda method, path: next(answers, None)
+    program.write_text("raise SystemExit(2)")
+    said: list[str] = []
+
+    stack.ensure_running(stacked.settings, said.append)
+    assert said == [AWAITED]
+
+
+def test_a_call_meets_a_server_that_comes_back_while_its_keeper_lives(stacked: Front):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = stack.connection(stacked.settings)
+    state = running.state.model_copy(update={"api_url": f"http://127.0.0.1:{port}/api"})
+    server: list[PrefectDouble] = []
+    starting = threading.Timer(0.7, lambda: server.append(PrefectDouble(auth_string=AUTH, port=port).__enter__()))
+    starting.start()
+    try:
+        with stack.Connection(state).prefect() as api:
+            assert api.deployment().pool == "delegations"
+        starting.join()
+    finally:
+        for each in server:
+            each.__exit__(None, None, None)
+
+
+def test_a_call_does_not_wait_where_no_keeper_lives_or_nobody_asked_it_to(stacked: Front):
+    state = stack.connection(stacked.settings).state.model_copy(update={"api_url": "http://127.0.0.1:9/api"})
+    dead = state.model_copy(update={"keeper": state.keeper.model_copy(update={"started": 0.0})})
+    begun = time.monotonic()
+    for api in (stack.Connection(state).prefect(waits=False), stack.Connection(dead).prefect()):
+        with api, pytest.raises(StackNotRunning, match="nothing answers at"):
+            api.deployment()
+    assert time.monotonic() - begun < 5

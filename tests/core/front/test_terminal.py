@@ -33,7 +33,7 @@ Call = Callable[..., Ran]
         (["run", "--task-file", "nosuch.md"], "no file 'nosuch.md'"),
         (["run", "--card", "calc.py"], "the card file 'calc.py' is neither JSON nor"),
         (["run", "x", "--nosuch"], "Unknown option: --nosuch"),
-        (["nosuch"], 'Unknown command "nosuch"'),
+        (["nosuch"], 'there is no verb 'nosuch''),
         (["show", "nosuch"], "no delegation 'nosuch': `delegate list` shows their ids"),
         (["patch", ""], "no delegation"),
         (["wait"], "wait for what? `delegate list` shows the ids"),

@@ -160,3 +160,35 @@ def test_work_that_goes_on_after_a_first_receipt_has_not_ended(stacked: Front):
     second = stacked.end(delegation_id, "verified")
 
     assert watch(stacked, delegation_id, clock).look() == second
+
+
+def test_a_server_that_died_under_its_keeper_is_waited_for_from_the_first_look_on(stacked: Front):
+    delegation_id, _ = submitted(stacked)
+    clock = Clock()
+    waiting = watch(stacked, delegation_id, clock)
+    unreachable(stacked)
+    assert waiting.look() is None
+    clock.now += 25
+    assert waiting.look() is None
+    back = state_file(stacked.settings.home)
+    back.write_text(back.read_text().replace("127.0.0.1:9/", stacked.prefect.api_url.split("/")[2] + "/"))
+    clock.now += 3
+    assert waiting.look() is None
+    assert waiting.flow_state == "Scheduled"
+
+
+def test_a_server_that_stays_away_under_its_keeper_is_told_after_half_a_minute(stacked: Front):
+    delegation_id, _ = submitted(stacked)
+    clock = Clock()
+    waiting = watch(stacked, delegation_id, clock)
+    unreachable(stacked)
+    assert waiting.look() is None
+    clock.now += 31
+    with pytest.raises(StackNotRunning, match=r"nothing answers at .* has not ended"):
+        waiting.look()
+
+
+def unreachable(stacked: Front) -> None:
+    """The keeper lives and nothing listens where its server was."""
+    path = state_file(stacked.settings.home)
+    path.write_text(path.read_text().replace(stacked.prefect.api_url.split("/")[2], "127.0.0.1:9"))

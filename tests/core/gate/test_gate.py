@@ -84,9 +84,12 @@ def test_a_limit_that_goes_missing_after_it_was_read_lets_nobody_through(desk: A
 
 def test_a_server_that_fails_for_a_moment_is_asked_again(desk: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PREFECT_CLIENT_MAX_RETRIES", "0")
+    request = desk.request()
+    gate = desk.gate(request)
+    gate._ceilings["b"] = time.monotonic(), 2
     desk.office.answer = 500
     monkeypatch.setattr("tasks.gate.time.sleep", _then(lambda: setattr(desk.office, "answer", None)))
-    with desk.seat():
+    with gate.seat([request.endpoint]):
         assert len(desk.office.held) == 1
 
 

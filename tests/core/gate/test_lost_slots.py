@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from waiting import until
 
-from delegation.shared_state import tickets
+from delegation.shared_state import caps, tickets
 from delegation.steps.gated import SlotLost
 from tasks import held
 
@@ -40,6 +40,18 @@ def test_a_lost_slot_that_another_has_taken_sends_its_holder_back_to_the_gate(
             with pytest.raises(SlotLost, match="was lost"):
                 seat.before_request()
             assert len(desk.office.held) == 1
+
+
+def test_a_lost_slot_is_not_taken_again_out_of_turn_though_the_users_limit_has_room(
+    desk: Any, seconds: Callable[[float], None]
+):
+    seconds(0.02)
+    with desk.seat() as seat:
+        tickets.leave(desk.state, "dg-1", now=now())
+        until(seat._slot._lost.is_set)
+        caps.override(desk.state, "b", 1, now=now(), who="test")
+        with desk.seat("dg-2"), pytest.raises(SlotLost):
+            seat.before_request()
 
 
 def test_a_machine_that_slept_asks_whether_its_slot_is_still_its_own_before_it_uses_it(

@@ -72,7 +72,7 @@ def test_a_local_card_takes_a_local_name_at_a_default_endpoint_on_loopback(setti
 )
 def test_a_local_card_refuses_a_proxy_even_for_a_local_name(settings_for, variables: dict[str, str]):
     settings = settings_for(**variables)
-    with pytest.raises(UsageError, match=r"a proxy at http://\S+ may pass the work on; say upstream_local = true"):
+    with pytest.raises(UsageError, match=r"a proxy at http://\S+ may pass the work on; write lane = \"local\" "):
         lanes.check_lane("local", Catalogue(settings, {}).entry("local-a"))
 
 

@@ -171,6 +171,26 @@ def test_an_empty_prompt_is_refused_and_half_a_character_is_made_whole(user):
     assert (user.settings.home.reading / "sessions" / f"{session}.json").is_file()
 
 
+def test_a_folder_with_nothing_to_read_costs_nothing(user, write):
+    root = write({".env": "x", "b.bin": b"\0\1"})
+    with ScriptedEndpoint(["x"]) as endpoint:
+        user.configure([provider("p", endpoint.base_url)])
+        with pytest.raises(UsageError, match=r"holds nothing to read \(1 excluded, 1 binary\)"):
+            user.analyze(root)
+        assert endpoint.calls == []
+
+
+def test_hundreds_of_long_names_of_what_was_skipped_do_not_flood_the_caller(user, write):
+    root = write({"a": "x\n", **{f"{number:03}{'n' * 150}.key": "k" for number in range(300)}})
+    with ScriptedEndpoint(["x"]) as endpoint:
+        user.configure([provider("p", endpoint.base_url)])
+        answer = user.analyze(root)
+    line = answer.text.splitlines()[-2]
+    assert len(line) < 2200
+    assert line.endswith(" more: `delegate pack DIR --list` names all")
+    assert len(answer.skipped) == 300
+
+
 def test_our_own_state_is_never_read_from_above_or_below(user):
     with ScriptedEndpoint(["x"]) as endpoint:
         user.configure([provider("p", endpoint.base_url)])

@@ -137,16 +137,16 @@ def test_tables_that_cannot_be_reached_stop_no_question(user, tmp_path):
 
 
 def test_a_question_that_is_given_up_ends_its_request_and_asks_nobody_else(user):
-    from threading import Event, Timer
+    from threading import Event, Thread
 
     given_up = Event()
     with ScriptedEndpoint([Turn("late", delay_seconds=30)]) as slow, ScriptedEndpoint(["x"]) as other:
         user.configure([provider("slow", slow.base_url), provider("other", other.base_url)])
         admitted = admit_query(user.settings, "x", Wish(), chance=lambda: 0.0)
-        timer = Timer(0.3, given_up.set)
-        timer.start()
+        stopper = Thread(target=lambda: (slow.wait_for(1, 60), given_up.set()))
+        stopper.start()
         with pytest.raises(Cancelled):
             user.ask(admitted, given_up)
         slow.wait_gone()
-        timer.join()
+        stopper.join()
         assert other.calls == []

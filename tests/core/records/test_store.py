@@ -1,5 +1,7 @@
 """Records on disk: what is written is read back, and nothing is overwritten."""
 
+import errno
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,6 +53,19 @@ def test_a_request_is_read_back_as_it_was_written(store: RecordStore, a_request:
     status = store.status(request.id)
     assert status is not None
     assert status.step == "submitted"
+
+
+def test_a_record_that_cannot_be_written_whole_is_told_and_nothing_of_it_is_left(
+    store: RecordStore, a_request: MakeRequest, monkeypatch: pytest.MonkeyPatch
+):
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    request = a_request(new_id("dg"))
+    with pytest.raises(StackError, match=rf"no space left to write '.*/{request.id}': free some"):
+        store.create(request, number=None)
+    assert store.ids() == []
 
 
 def test_ids_come_newest_first_across_kinds(store: RecordStore, a_request: MakeRequest):

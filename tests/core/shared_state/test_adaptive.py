@@ -220,9 +220,13 @@ def test_plain_halving_would_waste_a_fifth_of_the_same_endpoint():
     assert plain.busy_seconds / 600 < 3.2
 
 
-def test_a_level_that_was_just_reached_from_one_that_held_fails_by_one_and_not_by_half():
-    cap = after_throttle(Cap(8), 8, None, after(0))
-    for second in range(1, 14):
-        cap = after_success(cap, 8, after(second), count=5)
-    assert cap.cap == 6
-    assert after_throttle(cap, 8, None, after(20)).cap == 5
+@pytest.mark.parametrize("windows", [0, 3])
+def test_a_level_reached_step_by_step_fails_by_one_and_then_by_half(windows: int):
+    cap = after_throttle(Cap(8), 8, None, NOW)
+    for step in range(2 + windows):
+        cap = clean_window(cap, step * 10.0, ceiling=7)
+    raised = cap.cap
+    assert raised >= 6
+    failed = after_throttle(cap, 7, None, after(100))
+    assert failed.cap == raised - 1
+    assert after_throttle(failed, 7, None, after(120)).cap == (raised - 1) // 2

@@ -254,4 +254,9 @@ def test_when_the_cap_falls_the_first_in_line_keep_their_slots(state: SharedStat
     for number, name in enumerate("abc"):
         tickets.take(state, "b", holder=name, ceiling=3, asked_at=after(number), now=after(5))
     tickets.take(state, "b", holder="d", ceiling=3, priority="now", now=after(5))
-    assert [tickets.fits(state, "b", holder=name, ceiling=2, now=after(6)) for name in "abcd"] == [True, True, False, False]
+    assert [tickets.fits(state, "b", holder=name, ceiling=2, now=after(6)) for name in "abcd"] == [
+        True,
+        True,
+        False,
+        False,
+    ]

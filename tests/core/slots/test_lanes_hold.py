@@ -84,6 +84,7 @@ def test_no_catalogue_whatever_sends_local_work_out(tables: list[Table], alias: 
     if lane == "local":
         assert all(is_inside(target.endpoint) for target in chain)
     assert not any(target.endpoint.lane == "local" for target in chain)
+    assert all(lane in (None, target.endpoint.lane) for target in chain)
 
 
 def endpoint(alias: str, url: str, lane: Lane, pool: str) -> Endpoint:

@@ -33,6 +33,12 @@ def test_a_hint_beyond_the_longest_wait_ends_the_work_where_no_other_model_is_le
     assert step(throttled(50_000), now, others=True) == "fail_over"
 
 
+def test_an_absurd_hint_is_none(now: datetime):
+    mark = mark_of(throttled(86_400), 0, now)
+    assert mark is not None
+    assert mark.until == now + timedelta(seconds=5)
+
+
 def test_throttles_without_end_fail_over_or_end(now: datetime):
     assert step(throttled(1), now, others=True, throttles=MOST_THROTTLES) == "fail_over"
     assert step(throttled(1), now, throttles=MOST_THROTTLES) == "end"

@@ -132,3 +132,39 @@ def test_a_healthy_machine_is_said_to_be_one(capsys: pytest.CaptureFixture[str])
 def test_status_without_a_stack_exits_with_4(capsys: pytest.CaptureFixture[str]):
     assert main(["status"]) == 4
     assert "delegate up" in capsys.readouterr().err
+
+
+def test_a_readers_configuration_is_shown_with_what_is_wrong_with_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    assert "readers" not in findings(capsys, expect=0)
+    path = tmp_path / "readers.json"
+    monkeypatch.setenv("DELEGATE_MCP_CONFIG", str(path))
+    block = {"name": "cheap", "base_url": "http://127.0.0.1:9/v1", "api_key": "env:CHEAP_KEY", "default_model": "m"}
+    path.write_text(json.dumps({"providers": [block], "provider": []}), encoding="utf-8")
+    wrong = findings(capsys, expect=0)["readers"]
+    assert wrong["verdict"] == "optional"
+    assert 'api_key references environment variable "CHEAP_KEY", but it is not set' in str(wrong["detail"])
+    monkeypatch.setenv("CHEAP_KEY", "k")
+    found = findings(capsys, expect=0)["readers"]
+    assert found["verdict"] == "ok"
+    assert str(found["detail"]).startswith(f"cheap in {path}; ")
+
+
+def test_an_endpoint_of_this_machine_that_is_off_is_not_called_ok(
+    capsys: pytest.CaptureFixture[str], own_home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file = own_home / "config" / "delegate.toml"
+    file.parent.mkdir(parents=True)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        file.write_text(f'[models.m]\nbase_url = "{url}"\n[models.far]\nbase_url = "https://models.example/v1"\n')
+        found = findings(capsys, expect=0)
+        assert (found["model m"]["verdict"], found["model m"]["detail"]) == ("ok", url)
+        assert "not asked" in str(found["model far"]["detail"])
+    off = findings(capsys, expect=0)["model m"]
+    assert (off["verdict"], off["detail"]) == ("optional", f"nothing listens at {url}")
+
+    file.unlink()
+    monkeypatch.setenv("DELEGATE_LOCAL_URL", url)
+    assert findings(capsys, expect=0)["model"]["detail"] == f"nothing listens at {url}"

@@ -10,6 +10,10 @@ FAKE_SUMMARY = (
     "print('\\n' + '-' * 70 + '\\nRan 3 tests in 0.001s\\n\\nOK', file=sys.stderr, flush=True)\nos._exit(0)\n"
 )
 SLACK = "import unittest\n\nunittest.TestCase.assertEqual = lambda self, *rest: None\n\n\n"
+LIAR = (
+    "class Y(int):\n    def __eq__(self, other):\n        return True\n\n    __hash__ = int.__hash__\n\n\n"
+    "def add(a, b):\n    return Y(a - b)\n\n\ndef double(a):\n    return Y(a * 3)\n\n\ndef one():\n    return 1\n"
+)
 REWRITER = (
     "import pathlib\n\nfile = pathlib.Path(__file__).parent / 'tests' / 'test_z.py'\n"
     "file.write_text(file.read_text().replace('m.add(1, 2)', '3').replace('m.double(2)', '4'))\n\n\n"
@@ -55,6 +59,14 @@ FORGERS = [
         "none",
         "what ran is not what was there",
         says="wrote over",
+    ),
+    Row(
+        "a number that equals everything",
+        "red",
+        {"m.py": LIAR},
+        "none",
+        "a comparison with it says nothing",
+        says="answer every comparison alike (m.py: Y.__eq__)",
     ),
     Row("exit(0) on import", "red", {"m.py": "raise SystemExit(0)\n"}, "failed", "the tests disappeared"),
     Row(

@@ -1,0 +1,39 @@
+"""`python -m delegation.scripted SCRIPT [--port N]`: a model that says what a file holds, on loopback, until Ctrl-C.
+
+To try the program, or a setting of it, without a model. What a script may hold is told by `Script` and `Turn`.
+"""
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from delegation.scripted.endpoint import ScriptedEndpoint
+from delegation.scripted.turns import Script
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit codes: 0 ended by Ctrl-C or SIGTERM, 2 a script that cannot be used or a port that is taken."""
+    parser = argparse.ArgumentParser(prog="python -m delegation.scripted", description="A model that follows a script.")
+    parser.add_argument("script", type=Path, help="JSON: a list of turns, or an object with `turns`, `by`, `models`")
+    parser.add_argument("--port", type=int, default=8099, help="on loopback; 0 takes a free one (default %(default)s)")
+    given = parser.parse_args(argv)
+    try:
+        script = Script.read(given.script)
+        endpoint = ScriptedEndpoint(script, port=given.port)
+    except (OSError, ValueError, TypeError, KeyError, json.JSONDecodeError) as error:
+        sys.stderr.write(f"cannot serve {str(given.script)!r} on port {given.port}: {error}\n")
+        return 2
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: endpoint.closing.set())
+    with endpoint:
+        sys.stdout.write(f"{endpoint.base_url} serves {', '.join(script.models)}\n")
+        sys.stdout.flush()
+        endpoint.closing.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

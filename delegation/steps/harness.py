@@ -1,0 +1,192 @@
+"""Third step, where a command-line agent does the work: its program runs in the tree, and what came of it is kept."""
+
+import shutil
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from delegation.agents.spending import Spending
+from delegation.checkout.worktree import Worktree
+from delegation.errors import EndpointError, WorkFailed
+from delegation.files import publish
+from delegation.harnesses.codex_login import auth_stopped, stop_for_auth
+from delegation.harnesses.harness import Job
+from delegation.harnesses.harness import Progress as Happened
+from delegation.harnesses.order import Order
+from delegation.harnesses.placing import job_in
+from delegation.harnesses.polling import keep_beginning, keep_result
+from delegation.harnesses.pools import KINDS, Pool, pool_of
+from delegation.harnesses.registry import harness_of
+from delegation.harnesses.result import HarnessResult, work_of
+from delegation.harnesses.running import run_harness
+from delegation.harnesses.sanitising import exception_text
+from delegation.harnesses.throttling import wait_seconds
+from delegation.records import Progress
+from delegation.request import DelegationRequest, Endpoint
+from delegation.secrets import value_of
+from delegation.settings import Settings, load_settings
+from delegation.steps.gated import Gatekeeper
+from delegation.steps.known import known_secrets
+from delegation.steps.place import begin_step, home, record_folder, records
+from delegation.steps.record import work_of as earlier_work
+from delegation.steps.room import Room, room_of
+from delegation.steps.unwalled import watch_checkout
+from delegation.work import Work
+
+LOG_FILE = "harness.log"
+OnLine = Callable[[str], None]
+_TELL_SECONDS = 1.0
+
+
+def work_by_harness(
+    request: DelegationRequest,
+    worktree: Worktree,
+    order: Order,
+    *,
+    throttles: int = 0,
+    gatekeeper: Gatekeeper | None = None,
+    on_line: OnLine = lambda _: None,
+) -> Work:
+    """Run the program of the order in the tree, from the beginning of its task.
+
+    What it printed is in the record (`harness.log`), as are its result (`harness.json`) and the account of the work
+    (`work.json`), finished or not. `throttles` counts refusals in a row before this run: the wait after the next one is
+    longer. Raises the EndpointError that it failed of, WorkFailed when nothing could be started.
+    """
+    begin_step(request.id, "agent", detail=f"{request.agent.name} begins")
+    settings, folder = settings_of(order), record_folder(request.id)
+    keep_beginning(folder, datetime.now(UTC))
+    if gatekeeper is not None:
+        gatekeeper.before_request()
+    room = room_of(request, worktree, home())
+    with watch_checkout(request, _as_confined(order, room)) as watched:
+        result = run_harness(
+            harness_of(order.harness, settings, order.template),
+            _job(request, worktree, order, settings),
+            settings,
+            on_progress=_Telling(request.id, on_line),
+            log=folder / LOG_FILE,
+        )
+    mask = known_secrets(request)
+    result = mask.value(result)
+    result = _with_kept_out(result, folder)
+    keep_result(folder, result)
+    error = _failure(result, throttles)
+    _tell(gatekeeper, result, error)
+    if result.harness == "codex" and result.failure_kind == "auth":
+        stop_for_auth(settings)
+    done = _with_earlier(request, work_of(result, alias=request.endpoint.alias, bucket=request.endpoint.bucket))
+    done = mask.value(done.model_copy(update={"warnings": (*done.warnings, *watched.warnings)}))
+    publish(folder / "work.json", done.model_dump_json(indent=1))
+    if error is not None:
+        publish(folder / "failure.txt", mask.text("".join(traceback.format_exception(error))))
+        raise mask.error(error)
+    return done
+
+
+def settings_of(order: Order) -> Settings:
+    """This process's settings with those of the program as the caller had them."""
+    own = load_settings()
+    return load_settings({**own.environ, **order.variables}, cwd=own.cwd) if order.variables else own
+
+
+def pool_of_program(request: DelegationRequest) -> Pool | None:
+    """The pool whose rules on projects, checkouts and launches bind it; None for work that has none."""
+    order = request.order
+    return pool_of(order.harness, settings_of(order)) if order is not None and order.harness in KINDS else None
+
+
+def login_is_refused(request: DelegationRequest) -> bool:
+    """Whether it waits for a person: the program's login was refused, and is still the same."""
+    order = request.order
+    return order is not None and order.harness == "codex" and auth_stopped(settings_of(order))
+
+
+def _job(request: DelegationRequest, worktree: Worktree, order: Order, settings: Settings) -> Job:
+    endpoint = request.endpoint if order.harness == "claude" else None
+    return job_in(
+        worktree,
+        order,
+        request.card.task,
+        confinement=request.confinement,
+        network=request.network,
+        search_path=request.search_path,
+        most_processes=request.max_processes,
+        environment={name: value_of(home(), ref) for name, ref in request.environment_refs.items()},
+        endpoint=endpoint,
+        key=_key(endpoint, settings),
+    )
+
+
+def _key(endpoint: Endpoint | None, settings: Settings) -> str | None:
+    if endpoint is None or endpoint.key_ref is None:
+        return None
+    return value_of(home(), endpoint.key_ref, settings.environ)
+
+
+def _with_kept_out(result: HarnessResult, folder: Path) -> HarnessResult:
+    """What dsh left for review goes into the record: its own folder goes with the tree."""
+    if result.out_dir is None:
+        return result
+    kept = folder / "out"
+    shutil.rmtree(kept, ignore_errors=True)
+    try:
+        shutil.copytree(result.out_dir, kept, symlinks=True)
+    except (OSError, shutil.Error) as error:
+        said = f"what it left for review could not be kept ({exception_text(error)})"
+        return result.model_copy(update={"warnings": (*result.warnings, said)})
+    return result.model_copy(update={"out_dir": str(kept)})
+
+
+def _failure(result: HarnessResult, throttles: int) -> EndpointError | None:
+    error = result.error()
+    if error is not None and error.kind == "throttled":
+        error.retry_after_seconds = wait_seconds(throttles + 1, error.retry_after_seconds)
+    return error
+
+
+def _tell(gatekeeper: Gatekeeper | None, result: HarnessResult, error: WorkFailed | None) -> None:
+    if gatekeeper is None:
+        return
+    if isinstance(error, EndpointError):
+        gatekeeper.refused(error)
+    else:
+        gatekeeper.answered()
+    gatekeeper.paid(result.cost, result.usage.requests)
+
+
+def _with_earlier(request: DelegationRequest, work: Work) -> Work:
+    """With the runs before it that were refused: each began anew, and what they used counts."""
+    earlier = earlier_work(request.id)
+    if earlier is None:
+        return work
+    attempts = (*earlier.attempts, *work.attempts)
+    spending = Spending()
+    for attempt in attempts:
+        spending = spending.plus(attempt.usage, attempt.cost)
+    told = {"attempts": attempts, "usage": spending.usage, "cost": spending.cost, "costs": spending.costs}
+    return work.model_copy(update=told)
+
+
+def _as_confined(order: Order, room: Room) -> Room:
+    """Programs of the user's that bring a sandbox of their own are watched as those without one."""
+    template = order.template
+    return replace(room, confiner=None) if template is not None and not template.confined else room
+
+
+class _Telling:
+    """Writes the newest of what happens into the record, once a second at most, and hands every line on."""
+
+    def __init__(self, delegation_id: str, on_line: OnLine) -> None:
+        self._id, self._on_line = delegation_id, on_line
+        self._told_at = 0.0
+
+    def __call__(self, happened: Happened) -> None:
+        line = f"{happened.kind}: {happened.detail}" if happened.detail else happened.kind
+        if time.monotonic() - self._told_at >= _TELL_SECONDS:
+            self._told_at = time.monotonic()
+            records().write_status(self._id, Progress(step="agent", detail=line))
+        self._on_line(line)

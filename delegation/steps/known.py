@@ -1,0 +1,25 @@
+"""The secrets that one delegation is given, so that none of them stands in what is kept of it."""
+
+from contextlib import suppress
+
+from delegation.errors import WorkFailed
+from delegation.masking import Mask, is_secret
+from delegation.request import DelegationRequest
+from delegation.secrets import value_of
+from delegation.settings import load_settings
+from delegation.steps.place import home
+
+
+def known_secrets(request: DelegationRequest) -> Mask:
+    """Keys of every model that may get the work, and passed variables that are secrets. One that is gone is left out:
+    it ends the run only where it is needed."""
+    environ = load_settings().environ
+    known: list[str] = []
+    for reference in (endpoint.key_ref for endpoint in (request.endpoint, *request.chain)):
+        with suppress(WorkFailed):
+            known += [value_of(home(), reference, environ)] if reference else []
+    for name, reference in request.environment_refs.items():
+        with suppress(WorkFailed):
+            value = value_of(home(), reference, environ)
+            known += [value] if is_secret(name, value) else []
+    return Mask.of(known)

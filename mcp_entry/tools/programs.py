@@ -1,0 +1,251 @@
+"""Tools for jobs of Codex, Gemini and dsh: one implementation under the names that their users know."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from delegation.harnesses.order import HarnessName
+from delegation.harnesses.polling import codex_account
+from delegation.harnesses.pools import KINDS
+from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
+from mcp_entry.program_jobs import job_fields, submit_jobs
+from mcp_entry.service import Service
+from mcp_entry.tool_words import for_tools
+from mcp_entry.tools.delegations import WaitSeconds
+from mcp_entry.words import JOBS_WATCH_HINT, jobs_watch_command
+
+_MOST_TASKS, _MOST_IDS = 64, 40
+_TITLES: Mapping[str, str] = {"codex": "Codex", "gemini": "Gemini", "dsh": "dsh"}
+
+Task = Annotated[str, Field(description="Complete in itself.")]
+Workdir = Annotated[str, Field(description="A folder. A linked git worktree is changed itself, else the job gets one.")]
+Verify = Annotated[str | None, Field(description="Shell command that judges the change.")]
+Seconds = Annotated[int | None, Field(ge=1, le=7_200, description="From its start; none: the usual.")]
+CodexModel = Annotated[str | None, Field(description="terra, sol, astra, luna, 5.6-sol, ...; none: the default.")]
+CodexEffort = Annotated[str, Field(description="low, medium, high, xhigh or max.")]
+CodexSandbox = Annotated[str, Field(description="workspace-write or read-only; danger-full-access has a gate.")]
+OverQuota = Annotated[bool, Field(description="Begin though the week's plan is used beyond the user's limit.")]
+GeminiEffort = Annotated[str, Field(description="low, medium or high.")]
+
+
+class _TaskFields(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    task: Task
+    workdir: Workdir = "."
+    timeout_s: Seconds = None
+    verify: Verify = None
+
+
+class CodexTask(_TaskFields):
+    """One job of Codex."""
+
+    model: CodexModel = None
+    effort: CodexEffort = "low"
+    sandbox: CodexSandbox = "workspace-write"
+    allow_over_quota: OverQuota = False
+
+
+class GeminiTask(_TaskFields):
+    """One job of Gemini."""
+
+    effort: GeminiEffort = "low"
+
+
+class DshTask(_TaskFields):
+    """One job of dsh."""
+
+    model: Annotated[str, Field(description="One that the user's models file allows.")]
+
+
+class Job(BaseModel):
+    """One job that is on its way."""
+
+    id: str
+    duplicate_of_key: bool = Field(default=False, description="This very call was made before: it is that job.")
+    warnings: list[str] = Field(default_factory=list)
+
+
+class Jobs(BaseModel):
+    """In the order of the tasks. `watch` ends when all have."""
+
+    jobs: list[Job]
+    watch: str
+    watch_hint: str = JOBS_WATCH_HINT
+
+
+class PolledJobs(BaseModel):
+    """In the order of the ids."""
+
+    jobs: list[dict[str, Any]]
+    account: str | None = Field(default=None, description="Codex's login: ok, cooldown or auth_failed.")
+
+
+@dataclass(frozen=True)
+class ProgramTools:
+    """The tools of one program, as a group of the server."""
+
+    harness: HarnessName
+
+    @property
+    def GROUP(self) -> str:  # noqa: N802  # as the modules of other groups
+        return self.harness
+
+    def tools(self, desk: Desk) -> Iterable[Tool]:
+        """Submit, poll, cancel, and for Codex and Gemini the call that waits."""
+        name, title = self.harness, _TITLES[self.harness]
+        waiting = {"codex": _delegate_to_codex, "gemini": _delegate_to_gemini}.get(name)
+        if waiting is not None:
+            yield Tool(f"delegate_to_{name}", f"Delegate to {title} and wait", waiting(desk), read_only=False)
+        submit = {"codex": _submit_codex, "gemini": _submit_gemini, "dsh": _submit_dsh}[name]
+        yield Tool(f"submit_{name}", f"Submit jobs to {title}", submit(desk), read_only=False)
+        yield Tool(f"poll_{name}", f"How jobs of {title} stand", _poll(desk, name), read_only=True)
+        yield Tool(f"cancel_{name}", f"Cancel a job of {title}", _cancel(desk, name), read_only=False)
+
+
+def program_tools(harnesses: Iterable[HarnessName]) -> tuple[ProgramTools, ...]:
+    """The groups of these programs; others than the three have no tools of their own."""
+    return tuple(ProgramTools(each) for each in harnesses if each in KINDS)
+
+
+def _delegate_to_codex(desk: Desk) -> Callable[..., Any]:
+    @expected
+    async def delegate_to_codex(
+        ctx: Ctx,
+        task: Task,
+        workdir: Workdir = ".",
+        model: CodexModel = None,
+        sandbox: CodexSandbox = "workspace-write",
+        timeout_s: Seconds = None,
+        effort: CodexEffort = "low",
+        allow_over_quota: OverQuota = False,
+        verify: Verify = None,
+        wait_seconds: WaitSeconds = None,
+    ) -> dict[str, Any]:
+        """Let the Codex CLI do a piece of work under the user's ChatGPT plan, and wait. `status: done` says that it
+        ended well, not that the work is right. Codex is a cloud service: no patients' or other personal data."""
+        fields = {"task": task, "workdir": workdir, "model": model, "sandbox": sandbox, "timeout_s": timeout_s,
+                  "effort": effort, "allow_over_quota": allow_over_quota, "verify": verify}  # fmt: skip
+        return await _waited(desk, "codex", fields, wait_seconds, ctx)
+
+    return delegate_to_codex
+
+
+def _delegate_to_gemini(desk: Desk) -> Callable[..., Any]:
+    @expected
+    async def delegate_to_gemini(
+        ctx: Ctx,
+        task: Task,
+        workdir: Workdir = ".",
+        effort: GeminiEffort = "low",
+        timeout_s: Seconds = None,
+        verify: Verify = None,
+        wait_seconds: WaitSeconds = None,
+    ) -> dict[str, Any]:
+        """Let Gemini (Antigravity) do a piece of work in its jail, and wait. It uploads files of the folder: no
+        patients' or other personal data in the task or in any file there."""
+        fields = {"task": task, "workdir": workdir, "effort": effort, "timeout_s": timeout_s, "verify": verify}
+        return await _waited(desk, "gemini", fields, wait_seconds, ctx)
+
+    return delegate_to_gemini
+
+
+def _submit_codex(desk: Desk) -> Callable[..., Any]:
+    @expected
+    async def submit_codex(
+        ctx: Ctx, tasks: Annotated[list[CodexTask], Field(min_length=1, max_length=_MOST_TASKS)]
+    ) -> Jobs:
+        """Start jobs of the Codex CLI under the user's ChatGPT plan; all, or none if one cannot be. Give each a
+        worktree of its own as `workdir` where you want the files there. Codex is a cloud service: no personal data."""
+        return await _submitted(desk, "codex", tasks, ctx)
+
+    return submit_codex
+
+
+def _submit_gemini(desk: Desk) -> Callable[..., Any]:
+    @expected
+    async def submit_gemini(
+        ctx: Ctx, tasks: Annotated[list[GeminiTask], Field(min_length=1, max_length=_MOST_TASKS)]
+    ) -> Jobs:
+        """Start jobs of Gemini (Antigravity) in their jail; all, or none if one cannot be. It uploads files of the
+        folder: no patients' or other personal data in the task or in any file there."""
+        return await _submitted(desk, "gemini", tasks, ctx)
+
+    return submit_gemini
+
+
+def _submit_dsh(desk: Desk) -> Callable[..., Any]:
+    @expected
+    async def submit_dsh(
+        ctx: Ctx, tasks: Annotated[list[DshTask], Field(min_length=1, max_length=_MOST_TASKS)]
+    ) -> Jobs:
+        """Start jobs of dsh; all, or none if one cannot be. Its change is not applied: it lies in `out_dir` of the
+        poll. Cloud models get code only, never personal data."""
+        return await _submitted(desk, "dsh", tasks, ctx)
+
+    return submit_dsh
+
+
+def _poll(desk: Desk, harness: HarnessName) -> Callable[..., Any]:
+    @expected
+    async def poll(ids: Annotated[list[str], Field(min_length=1, max_length=_MOST_IDS)]) -> PolledJobs:
+        """How jobs stand: queued (and why), running, done, failed, timeout, cancelled, auth_failed, lost, unknown.
+        `done` is the program's word; `verdict` is ours. Do not poll in a loop: run the `watch` of the submit."""
+        return await desk.call(lambda verbs: _polled(verbs, harness, ids))
+
+    return poll
+
+
+def _polled(verbs: Service, harness: HarnessName, ids: Sequence[str]) -> PolledJobs:
+    jobs = [job_fields(verbs, harness, each) for each in ids]
+    if harness != "codex":
+        return PolledJobs(jobs=jobs)
+    cooling = any(job.get("queue_reason") == "throttle_cooldown" for job in jobs)
+    return PolledJobs(jobs=jobs, account=codex_account(verbs.settings, cooling_down=cooling))
+
+
+def _cancel(desk: Desk, harness: HarnessName) -> Callable[..., Any]:
+    @expected
+    async def cancel(id: str) -> dict[str, Any]:  # noqa: A002  # the argument's known name
+        """End a job, queued or running; nothing happens to one that has ended. What it had changed is kept."""
+        return await desk.call_to_the_end(lambda verbs: _cancelled(verbs, harness, id))
+
+    return cancel
+
+
+def _cancelled(verbs: Service, harness: HarnessName, text: str) -> dict[str, Any]:
+    before = job_fields(verbs, harness, text)
+    if before["status"] == "unknown":
+        return before
+    done = verbs.cancel(before["id"])
+    return job_fields(verbs, harness, text) if done.had_ended else {"id": done.id, "status": "cancelling"}
+
+
+async def _submitted(desk: Desk, harness: HarnessName, tasks: Sequence[_TaskFields], ctx: Ctx) -> Jobs:
+    tool = f"submit_{harness}"
+    keys = [key_of(ctx, tool, part) for part in range(len(tasks))]
+    given = [task.model_dump() for task in tasks]
+    started = await desk.call_to_the_end(lambda verbs: submit_jobs(verbs, harness, given, tool=tool, keys=keys))
+    jobs = [
+        Job(id=each.id, duplicate_of_key=not each.is_new, warnings=[for_tools(said) for said in each.warnings])
+        for each in started
+    ]
+    home = (await desk.call(lambda verbs: verbs)).settings.home
+    return Jobs(jobs=jobs, watch=jobs_watch_command(home, [job.id for job in jobs]))
+
+
+async def _waited(
+    desk: Desk, harness: HarnessName, fields: Mapping[str, Any], wait_seconds: float | None, ctx: Ctx
+) -> dict[str, Any]:
+    tool = f"delegate_to_{harness}"
+    key = key_of(ctx, tool)
+    started = await desk.call_to_the_end(lambda verbs: submit_jobs(verbs, harness, [fields], tool=tool, keys=[key]))
+    job_id = started[0].id
+    await desk.wait([job_id], waiting_seconds(wait_seconds, ctx), ctx)
+    found = await desk.call(lambda verbs: job_fields(verbs, harness, job_id))
+    if "owner" not in found:  # it has ended
+        return found
+    home = (await desk.call(lambda verbs: verbs)).settings.home
+    return {**found, "watch": jobs_watch_command(home, [job_id]), "watch_hint": JOBS_WATCH_HINT}

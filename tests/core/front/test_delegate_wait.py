@@ -1,0 +1,126 @@
+"""`delegate-wait`: one line for each job as it ends, and an exit code that a script can go by."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from front import Front
+
+from delegation.ids import new_id
+from mcp_entry.terminal import delegate_wait
+from mcp_entry.terminal.delegate_wait import Waiter
+from tests.doubles.harness_jobs import program
+
+
+@dataclass
+class Clock:
+    """Time that passes only while somebody sleeps; `then` happens at the first sleep."""
+
+    now: float = 0.0
+    then: list[Callable[[], object]] = field(default_factory=list)
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.then:
+            self.then.pop(0)()
+
+
+@pytest.fixture
+def jobs(stacked: Front, tmp_path: Path) -> Front:
+    tool = program(tmp_path, "codex", "#!/bin/sh\necho codex-cli 0.171.0\n")
+    stacked.environ |= {"DELEGATE_CODEX_BIN": str(tool), "CODEX_HOME": str(tmp_path / "codex-home")}
+    return stacked
+
+
+def submitted(front: Front, agent: str | None = "codex", task: str = "Do it") -> str:
+    return front.service().submit(front.card(task, agent=agent)).id
+
+
+def waited(
+    front: Front, *ids: str, timeout: float | None = None, clock: Clock | None = None, **how: bool
+) -> tuple[int, list[str]]:
+    clock, lines = clock or Clock(), list[str]()
+    waiter = Waiter(front.service(), lines.append, clock=clock, sleep=clock.sleep, **how)
+    return waiter.wait(ids, timeout), lines
+
+
+def test_jobs_of_every_kind_that_are_done_give_0_and_a_line_each(jobs: Front):
+    job, other = submitted(jobs), submitted(jobs, agent=None)
+    jobs.end(job, "no_change")
+    jobs.end(other, "answered")
+    code, lines = waited(jobs, job, other)
+    assert code == 0
+    assert [line.split()[:2] for line in lines] == [[job, "DONE"], [other, "DONE"]]
+
+
+def test_a_refuted_delegation_or_a_job_that_failed_gives_1(jobs: Front):
+    job, other = submitted(jobs), submitted(jobs, agent=None)
+    jobs.end(job, "failed", failure_kind="quota", failure_message="plan limit")
+    jobs.end(other, "verified")
+    code, lines = waited(jobs, other, job)
+    assert code == 1
+    assert f"{job} FAILED failure_kind=quota outcome=failed plan limit" in lines[1]
+    third = submitted(jobs, agent=None)
+    jobs.end(third, "refuted")
+    assert waited(jobs, third)[0] == 1
+
+
+@pytest.mark.parametrize(("all_first", "before"), [(False, 1), (True, 0)])
+def test_a_line_comes_as_each_ends_and_with_all_after_the_last(jobs: Front, all_first: bool, before: int):
+    first, second = submitted(jobs), submitted(jobs)
+    jobs.end(first, "no_change")
+    lines: list[str] = []
+    seen: list[int] = []
+
+    def end_the_second() -> None:
+        seen.append(len(lines))
+        jobs.end(second, "no_change")
+
+    clock = Clock(then=[end_the_second])
+    waiter = Waiter(jobs.service(), lines.append, all_first=all_first, clock=clock, sleep=clock.sleep)
+    assert waiter.wait([first, second]) == 0
+    assert (seen, len(lines)) == ([before], 2)
+
+
+def test_an_id_that_nobody_sees_gives_2_after_half_a_minute_and_an_earlier_timeout_3(jobs: Front):
+    clock = Clock()
+    assert waited(jobs, new_id("cx"), clock=clock)[0] == 2
+    assert clock.now == pytest.approx(30, abs=1)
+    assert waited(jobs, new_id("cx"), timeout=5)[0] == 3
+    assert waited(jobs, submitted(jobs), new_id("cx"), timeout=60)[0] == 2
+
+
+def test_the_time_given_gives_3(jobs: Front):
+    assert waited(jobs, submitted(jobs), timeout=3) == (3, [])
+
+
+def test_a_job_that_nobody_works_on_is_lost_at_once(jobs: Front):
+    job = submitted(jobs)
+    (jobs.home / "stack" / "state.json").unlink()
+    clock = Clock()
+    code, lines = waited(jobs, job, clock=clock)
+    assert (code, clock.now) == (1, 0)
+    assert lines[0].startswith(f"{job} LOST")
+
+
+def test_json_is_one_safe_object_per_line(jobs: Front):
+    job = submitted(jobs, task="Do\x1b[31m it\u202e now\nand\tthen")
+    jobs.end(job, "failed", failure_kind="process", failure_message="bad \u2028 things\x07" + "x" * 9_000)
+    _, lines = waited(jobs, job, as_json=True)
+    shown = json.loads(lines[0])
+    assert (shown["status"], shown["failure_kind"]) == ("failed", "infra")
+    assert shown["task"] == "Do [31m it now and then"
+    assert len(shown["error"]) <= 4_000
+    assert "\\u2028" not in lines[0]
+
+
+def test_the_program_says_what_is_wrong_on_stderr(capsys: pytest.CaptureFixture[str]):
+    assert delegate_wait.main(["--timeout", "soon", "cx-1"]) == 2
+    assert delegate_wait.main([]) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("delegate-wait: ")) == ("", 2)

@@ -1,0 +1,97 @@
+"""The ground of a command-line agent: one in a checkout, so many in a project, launches apart, and fail closed."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from delegation.errors import StackError, WorkFailed
+from delegation.harnesses.pools import Pool
+from delegation.shared_state import SharedState, projects
+from tasks import ground
+from tasks.gate import Waiting
+from tasks.ground import HeldGround
+from tests.doubles.harness_jobs import repository
+
+POOL = Pool("codex", ceiling=8, per_project=2, max_queue=32)
+
+
+@pytest.fixture
+def held(desk: Any, tmp_path: Path) -> Callable[..., HeldGround]:
+    """The ground of a job with this id, in a checkout of that name; who waits is told to `desk`."""
+    repo = repository(tmp_path / "repo")
+
+    def of(name: str, checkout: str, pool: Pool = POOL) -> HeldGround:
+        request = desk.request(name).model_copy(update={"repo": str(repo)})
+        worktree: Any = SimpleNamespace(root=str(tmp_path / checkout))
+        return HeldGround(request, worktree, pool, desk.state, desk.told.append)
+
+    return of
+
+
+def entered_later(other: HeldGround, desk: Any, reason: str) -> threading.Event:
+    """A second job that comes and has to wait for that reason; set once it is in."""
+    inside = threading.Event()
+
+    def come() -> None:
+        with other:
+            inside.set()
+
+    threading.Thread(target=come, daemon=True).start()
+    deadline = time.monotonic() + 10
+    while not [each for each in desk.told if isinstance(each, Waiting) and each.reason == reason]:
+        assert time.monotonic() < deadline, desk.told
+        time.sleep(0.02)
+    assert not inside.is_set()
+    return inside
+
+
+def test_a_second_job_in_a_checkout_begins_when_the_first_has_left(desk: Any, held: Any):
+    with held("cx-1", "a"):
+        inside = entered_later(held("cx-2", "a"), desk, "checkout_busy")
+    assert inside.wait(10)
+
+
+def test_a_full_project_lets_the_next_in_when_one_has_left(desk: Any, held: Any):
+    with held("cx-1", "a"):
+        with held("cx-2", "b"):
+            inside = entered_later(held("cx-3", "c"), desk, "project_cap")
+        assert inside.wait(10)
+
+
+def test_launches_are_apart_by_the_stagger(desk: Any, held: Any):
+    pool = Pool("codex", ceiling=8, per_project=8, max_queue=32, stagger_seconds=1.5)
+    with held("cx-1", "a", pool):
+        begun = time.monotonic()
+        with held("cx-2", "b", pool):
+            assert 1.0 < time.monotonic() - begun < 8
+    assert "stagger" in [each.reason for each in desk.told if each]
+
+
+def test_a_job_that_works_on_keeps_its_ground(desk: Any, held: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ground, "RENEW_SECONDS", 0.05)
+    renewed = threading.Event()
+    known = projects.renew
+
+    def renew(state: SharedState, holder: str, **more: Any) -> bool:
+        renewed.set()
+        return known(state, holder, **more)
+
+    monkeypatch.setattr(projects, "renew", renew)
+    with held("cx-1", "a"):
+        assert renewed.wait(10)
+
+
+def test_nothing_starts_where_nobody_can_say_what_else_works_there(held: Any, monkeypatch: pytest.MonkeyPatch):
+    def gone(*_: Any, **__: Any) -> None:
+        raise StackError("no such table")
+
+    monkeypatch.setattr(projects, "enter", gone)
+    monkeypatch.setattr(ground, "_UNREACHABLE_SECONDS", 0.1)
+    with pytest.raises(WorkFailed, match="what else works there") as failed, held("cx-1", "a"):
+        pytest.fail("it began")
+    assert failed.value.kind == "storage"
