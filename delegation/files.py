@@ -58,10 +58,15 @@ def is_full(error: BaseException) -> bool:
 def cannot_write(error: OSError, path: Path | None = None) -> StackError:
     """What a person is told when a file of ours cannot be written."""
     place = path or error.filename
-    named = f" {str(place)!r}" if place else ""
+    if place is None:
+        return StackError(f"cannot write standard output or a temporary file ({error.strerror}): free some space there")
     if is_full(error):
-        return StackError(f"no space left to write{named}: free some, or set DELEGATE_HOME to a folder of another disk")
-    return StackError(f"cannot write{named} ({error.strerror}): set DELEGATE_HOME to a folder that you may write")
+        return StackError(
+            f"no space left to write {str(place)!r}: free some, or set DELEGATE_HOME to a folder of another disk"
+        )
+    return StackError(
+        f"cannot write {str(place)!r} ({error.strerror}): set DELEGATE_HOME to a folder that you may write"
+    )
 
 
 @contextmanager

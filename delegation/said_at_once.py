@@ -12,11 +12,12 @@ from delegation.request import DelegationRequest
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_.+-]+")
-_OF_THE_SHELL = frozenset(
-    """. : alias break builtin case cd command continue declare do done echo elif else esac eval exec exit export false
-    fi for function getopts hash if kill let local popd printf pushd pwd read readonly return select set shift shopt
-    source test then time times trap true type typeset ulimit umask unset until wait while""".split()
+_WORDS_OF_THE_SHELL = (
+    ". : alias break builtin case cd command continue declare do done echo elif else esac eval exec exit export false "
+    "fi for function getopts hash if kill let local popd printf pushd pwd read readonly return select set shift shopt "
+    "source test then time times trap true type typeset ulimit umask unset until wait while "
 )
+_OF_THE_SHELL = frozenset(_WORDS_OF_THE_SHELL.split())
 
 
 def said_at_once(request: DelegationRequest) -> tuple[str, ...]:

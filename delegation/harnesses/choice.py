@@ -29,7 +29,7 @@ _CARRIED = (
     "DELEGATE_DSH_MODELS_FILE",
     "DELEGATE_DSH_STATE_DIR",
 )
-"""Where its login and its state lie; none is a secret. The worker was started by another session, which may have had others."""
+"""Where its login and its state lie; none is a secret. Another session started the worker, with others perhaps."""
 
 _OF_OUR_LOOP = ("max_turns", "max_tokens")
 _OF_PROGRAMS = ("effort", "sandbox", "allow_over_quota")

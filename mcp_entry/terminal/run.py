@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +41,9 @@ def run(
 
 def wait(
     *ids: Id,
+    all: Annotated[  # noqa: A002  # the flag's known name
+        bool, Parameter(negative="", show_default=False, help="Print nothing before every one has ended.")
+    ] = False,
     timeout: Annotated[float | None, Parameter(help="Seconds to wait; then exit code 3.")] = None,
     json: AsJson = False,
 ) -> int:
@@ -49,8 +53,16 @@ def wait(
     verbs = service()
     known = [verbs.identify(text) for text in ids]
     until = None if timeout is None else time.monotonic() + timeout
+    if all:
+        _await_all(verbs, known, until)
     codes = [_followed(verbs, delegation_id, until=until, as_json=json) for delegation_id in known]
     return STOPPED_WAITING if STOPPED_WAITING in codes else max(codes)
+
+
+def _await_all(verbs: Service, known: Collection[str], until: float | None) -> None:
+    with suppress(StoppedWaiting):
+        for delegation_id in known:
+            follow(verbs, delegation_id, until=until)
 
 
 def rerun(

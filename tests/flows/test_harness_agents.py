@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from delegation.errors import UsageError
 from delegation.scripted.endpoint import Call, ScriptedEndpoint, Turn
 from delegation.settings import load_settings
-from mcp_entry.program_jobs import submit_jobs
+from mcp_entry.program_jobs import job_fields, submit_jobs
 from mcp_entry.service import Service
 from tests.doubles.agy import agy_settings
 from tests.doubles.harness_jobs import program
 from tests.doubles.waiting import until
-from tests.flows.conftest import ROOT, Terminal
+from tests.flows.conftest import ROOT, Terminal, local_model
 
 pytestmark = pytest.mark.stack
 
@@ -166,3 +167,48 @@ def test_jobs_in_one_worktree_of_the_callers_run_one_after_the_other_and_change_
     told = [json.loads(line) for line in ran.stdout.splitlines()]
     assert {each["id"]: each["status"] for each in told} == dict.fromkeys(ids, "done")
     assert log.read_text(encoding="utf-8").split() == ["begin", "end", "begin", "end"]
+
+
+def test_a_refused_login_stops_those_behind_it_until_a_person_has_logged_in_again(
+    stack: Terminal, small_repository: Path, tmp_path: Path
+):
+    mine, login = tmp_path / "mine", tmp_path / "login" / "auth.json"
+    subprocess.run(["git", "worktree", "add", "-q", str(mine)], cwd=small_repository, check=True)
+    login.parent.mkdir()
+    failed = '{"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized"}}'
+    done = '{"type":"turn.completed","usage":{"input_tokens":7,"output_tokens":3}}'
+    began = '{"type":"thread.started","thread_id":"t"}\\n{"type":"turn.started"}\\n'
+    ends = f"[ -f {login} ] && printf '{began}{done}\\n' && exit 0; sleep 2; printf '{began}{failed}\\n'; exit 1"
+    version = '[ "$1" = --version ] && echo codex-cli 0.171.0 && exit 0'
+    script = program(tmp_path, "codex", f"#!/bin/sh\n{version}\ncat >/dev/null\n{ends}\n")
+    env = {"DELEGATE_CODEX_BIN": str(script), "CODEX_HOME": str(login.parent), "DELEGATE_CODEX_STAGGER_S": "0"}
+    verbs = Service(load_settings(stack.environment(env), cwd=mine))
+    given = [{"task": text, "workdir": str(mine)} for text in ("One", "Two")]
+    ids = [each.id for each in submit_jobs(verbs, "codex", given, tool="submit_codex", keys=(None, None))]
+
+    def standing() -> dict[str, str]:
+        found = [job_fields(verbs, "codex", each) for each in ids]
+        return {each["status"]: each["id"] for each in found if each.get("queue_reason") in (None, "auth_failed")}
+
+    until(lambda: standing().keys() == {"auth_failed", "queued"}, 90)
+    with pytest.raises(UsageError, match="codex login"):
+        submit_jobs(verbs, "codex", given[:1], tool="submit_codex", keys=(None,))
+    login.write_text("{}", encoding="utf-8")
+    until(lambda: standing().keys() == {"auth_failed", "done"}, 90)
+
+
+def test_claude_code_gets_the_endpoint_and_the_key_of_its_model(
+    stack: Terminal, small_repository: Path, tmp_path: Path
+):
+    told = '{"type":"result","subtype":"success","is_error":false,"result":"%s","num_turns":1,"session_id":"s"}\\n'
+    body = f"cat >/dev/null; {FIX}; printf '{told}' \"$ANTHROPIC_AUTH_TOKEN at $ANTHROPIC_BASE_URL\""
+    place = program(tmp_path, "claude", f"#!/bin/sh\n{body}\n").parent
+    with ScriptedEndpoint([]) as endpoint:
+        env = local_model(endpoint.base_url, "anthropic_messages")
+        env["PATH"] = f"{place}:{stack.environment()['PATH']}"
+        words = ("--agent", "claude", "--model", "local-scripted")
+        ran = stack("run", "Fix it", "--repo", str(small_repository), *words, *JUDGED, env=env)
+    receipt = ran.json
+    assert (ran.code, receipt["outcome"]) == (0, "verified"), ran.stderr
+    assert receipt["model_used"] == "local-scripted"
+    assert receipt["answer"] == f"*** at {endpoint.base_url.removesuffix('/v1')}"

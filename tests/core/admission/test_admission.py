@@ -314,6 +314,17 @@ def test_a_repository_marked_local_takes_no_cloud_model_and_no_other_lane(settin
     assert ".delegate.toml" in refused(card_for(), settings_for())
 
 
+def test_a_pin_of_the_base_commit_counts_though_head_has_none(settings_for, card_for, repo: Path):
+    file = repo / ".delegate.toml"
+    file.write_text('lane = "local"\n')
+    subprocess.run(["git", "add", "."], cwd=repo, check=True)
+    subprocess.run(["git", "commit", "-q", "-m", "pinned"], cwd=repo, check=True)
+    file.unlink()
+    subprocess.run(["git", "commit", "-q", "-a", "-m", "free"], cwd=repo, check=True)
+    assert "lane 'local' refuses model 'qwen-x'" in refused(card_for(model="qwen-x", base="HEAD~1"), settings_for())
+    assert admit(card_for(model="glm-x"), settings_for(), tool="run").endpoint.lane != "local"
+
+
 def test_a_folder_marked_local_in_the_settings_is_the_same(settings_for, card_for, repo: Path):
     settings = settings_for(DELEGATE_LOCAL_PATHS=str(repo.parent))
     assert "lane 'local' refuses" in refused(card_for(model="qwen-x"), settings)

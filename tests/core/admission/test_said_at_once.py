@@ -17,7 +17,10 @@ Admitted = Callable[..., DelegationRequest]
 
 @pytest.fixture
 def admitted(settings_for: Any, card_for: Any) -> Admitted:
-    return lambda **fields: admit(card_for(**fields), settings_for(), tool="run")
+    def admitted(**fields: Any) -> DelegationRequest:
+        return admit(card_for(**fields), settings_for(), tool="run")
+
+    return admitted
 
 
 def test_uncommitted_changes_are_named_and_nothing_of_it_is_in_the_request(admitted: Admitted, repo: Path):

@@ -237,7 +237,7 @@ def test_an_agent_killed_in_its_seventh_turn_ends_with_twelve_turns_and_every_ef
 def test_secrets_never_reach_the_log(go, tmp_path: Path):
     trajectory = Trajectory(tmp_path / "log.jsonl", secrets=["sk-very-secret", "short"])
     use = ToolUse("", "run_bash", {"command": "echo sk-very-secret\necho 'sk-very-\"secret'"})
-    result = go(calls(use), says("The key is sk-very-secret."), trajectory=trajectory)
+    result, _ = go(calls(use), says("The key is sk-very-secret."), trajectory=trajectory)
     text = (tmp_path / "log.jsonl").read_text()
     assert "sk-very-secret" not in text
     assert text.count("[secret removed]") >= 3

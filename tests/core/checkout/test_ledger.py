@@ -188,9 +188,8 @@ def test_wanted_and_young_trees_are_kept(repo, trees):
     worktree = trees.create(repo.path)
     abandon(trees, worktree)
     assert [swept.reason for swept in sweep(trees.home, min_age_seconds=3600)] == ["too young"]
-    assert [swept.action for swept in sweep(trees.home, is_wanted=lambda entry: entry.name == worktree.name)] == [
-        "kept"
-    ]
+    kept = sweep(trees.home, why_wanted=lambda entry: "asked for" if entry.name == worktree.name else None)
+    assert [(swept.action, swept.reason) for swept in kept] == [("kept", "asked for")]
     assert size_bytes(Ledger(trees.home).entry(worktree.name)) > 4096
     assert [swept.action for swept in sweep(trees.home)] == ["removed"]
 

@@ -5,11 +5,13 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from front import Front, Ran
 
 from delegation.checkout.ledger import Ledger
+from delegation.records import Progress, RecordStore
 from delegation.scripted.endpoint import Call as ToolCall
 from delegation.scripted.endpoint import ScriptedEndpoint, Turn
 from delegation.steps import make_worktree
@@ -19,7 +21,7 @@ from tests.core.front.test_bringing_home import adding
 Call = Callable[..., Ran]
 
 
-def ended(front: Front, outcome: str, number: int = 1, **fields: object) -> str:
+def ended(front: Front, outcome: str, number: int = 1, **fields: Any) -> str:
     delegation_id = front.keep(number=number, task=str(fields.pop("task", "Mend the median")))
     front.end(delegation_id, outcome, **fields)
     return delegation_id
@@ -188,11 +190,13 @@ def test_a_refused_connection_is_told_while_it_is_waited_out_and_the_receipt_nam
 
     monkeypatch.setattr("delegation.chat.client.RetryPolicy", lambda: RetryPolicy(connect_waits_seconds=(0.01, 0.01)))
     said: list[str] = []
-    write = type(stacked.records).write_status
-    monkeypatch.setattr(
-        "delegation.records.store.RecordStore.write_status",
-        lambda self, name, progress: (said.append(progress.detail or ""), write(self, name, progress))[1],
-    )
+    write = RecordStore.write_status
+
+    def written(self: RecordStore, delegation_id: str, progress: Progress) -> None:
+        said.append(progress.detail or "")
+        write(self, delegation_id, progress)
+
+    monkeypatch.setattr(RecordStore, "write_status", written)
     request = stacked.records.request(stacked.service().submit(stacked.card(confinement="off")).id)
     tree = steps.make_worktree(request)
     with pytest.raises(WorkFailed) as failed:

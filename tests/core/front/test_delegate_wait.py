@@ -1,17 +1,21 @@
 """`delegate-wait`: one line for each job as it ends, and an exit code that a script can go by."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from front import Front
+from front import ROOT, Front
 
 from delegation.ids import new_id
+from delegation.records import Progress
 from mcp_entry.terminal import delegate_wait
 from mcp_entry.terminal.delegate_wait import Waiter
 from tests.doubles.harness_jobs import program
+from tests.doubles.waiting import until
 
 
 @dataclass
@@ -124,3 +128,20 @@ def test_the_program_says_what_is_wrong_on_stderr(capsys: pytest.CaptureFixture[
     assert delegate_wait.main([]) == 2
     told = capsys.readouterr()
     assert (told.out, told.err.count("delegate-wait: ")) == ("", 2)
+
+
+def test_delegate_wait_with_all_prints_nothing_before_the_last_has_ended(jobs: Front, tmp_path: Path):
+    first, second = submitted(jobs), submitted(jobs)
+    jobs.end(first, "no_change")
+    out, err = tmp_path / "out", tmp_path / "err"
+    words = [sys.executable, "-m", "mcp_entry", "wait", "--all", "--json", first, second]
+    with out.open("w") as stdout, err.open("w") as stderr:
+        child = subprocess.Popen(
+            words, cwd=jobs.repo, env={**jobs.environ, "PYTHONPATH": str(ROOT)}, stdout=stdout, stderr=stderr
+        )
+        jobs.records.write_status(second, Progress(step="agent", detail="at work"))
+        until(lambda: "at work" in err.read_text(encoding="utf-8"))
+        assert out.read_text(encoding="utf-8") == ""
+        jobs.end(second, "no_change")
+        assert child.wait(30) == 1
+    assert [json.loads(line)["id"] for line in out.read_text(encoding="utf-8").splitlines()] == [first, second]

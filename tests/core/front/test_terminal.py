@@ -33,7 +33,7 @@ Call = Callable[..., Ran]
         (["run", "--task-file", "nosuch.md"], "no file 'nosuch.md'"),
         (["run", "--card", "calc.py"], "the card file 'calc.py' is neither JSON nor"),
         (["run", "x", "--nosuch"], "Unknown option: --nosuch"),
-        (["nosuch"], 'there is no verb 'nosuch''),
+        (["nosuch"], "there is no verb 'nosuch'"),
         (["show", "nosuch"], "no delegation 'nosuch': `delegate list` shows their ids"),
         (["patch", ""], "no delegation"),
         (["wait"], "wait for what? `delegate list` shows the ids"),
@@ -86,7 +86,7 @@ def test_a_traceback_is_shown_only_when_asked_for(front: Front):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_an_error_that_nobody_foresaw_is_one_line_too(front: Front):
+def test_a_full_disk_under_the_output_is_one_line_too(front: Front):
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "mcp_entry", "list", "--json"],
@@ -94,7 +94,20 @@ def test_an_error_that_nobody_foresaw_is_one_line_too(front: Front):
         )  # fmt: skip
 
     assert done.returncode == 2
-    assert done.stderr.startswith("delegate: internal error, OSError: ")
+    assert done.stderr.startswith(
+        "delegate: cannot write standard output or a temporary file (No space left on device)"
+    )
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_error_that_nobody_foresaw_is_one_line_too(front: Front, call: Call, monkeypatch: pytest.MonkeyPatch):
+    def broken(words: list[str]) -> int:
+        raise OSError(f"of {words}\nin two lines")
+
+    monkeypatch.setattr("mcp_entry.__main__._run", broken)
+    done = call("list")
+    assert done.code == 2
+    assert done.stderr.startswith("delegate: internal error, OSError: of ['list'] in two lines (run again with")
     assert done.stderr.count("\n") == 1
 
 

@@ -67,8 +67,10 @@ class Case:
 
     def sweep(self) -> None:
         rest = cast(PrefectRest, self.server)
-        give_up = lambda _parameters, reason: self.given_up.append(reason)  # noqa: E731
-        Sweeper(rest, self.places, "w", give_up, lambda _: None, lambda _: None).sweep(None)
+        Sweeper(rest, self.places, "w", self._give_up, lambda _: None, lambda _: None).sweep(None)
+
+    def _give_up(self, _parameters: dict[str, Any], reason: str) -> None:
+        self.given_up.append(reason)
 
     def die_and_sweep(self) -> None:
         self.server.die()
