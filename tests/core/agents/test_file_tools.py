@@ -246,7 +246,11 @@ def test_an_expression_that_never_ends_is_ended(root: Path, monkeypatch: pytest.
     [
         ("read_file", {}, ["path is missing", "Received: {}", "path: string"]),
         ("read_file", {"file_path": "a"}, ["file_path is an unknown key", "'file_path': 'a'", "offset?: integer"]),
-        ("write_file", {"path": "a", "content": {"x": 1}}, ["content must be a text, not an object", "string", "content: string"]),
+        (
+            "write_file",
+            {"path": "a", "content": {"x": 1}},
+            ["content must be a text, not an object", "string", "content: string"],
+        ),
         ("run_bash", {"command": "true", "timeout_seconds": float("nan")}, ["timeout_seconds"]),
         ("run_bash", {"command": "true", "timeout_seconds": 1801}, ["timeout_seconds"]),
         ("read_file", {"path": "a", "offset": -1}, ["offset"]),
