@@ -8,7 +8,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-core test-real bench lock programs programs-real clean
+.PHONY: help setup demo check test test-core test-slow test-real bench lock programs programs-real clean
 
 help:  ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,11 +31,14 @@ check: setup  ## Format, lint and types
 	$(VENV)/bin/basedpyright
 
 test: setup programs  ## Core, flows on the real stack, the real Claude Code, a real model server
-	$(VENV)/bin/python -m pytest -m "not real and not live and not stack" -n 2 --dist loadfile
-	$(VENV)/bin/python -m pytest -m "stack and not real and not live" -n 2 --dist loadgroup
+	$(VENV)/bin/python -m pytest -m "not real and not live and not stack and not slow" -n 2 --dist loadfile
+	$(VENV)/bin/python -m pytest -m "stack and not real and not live and not slow" -n 2 --dist loadgroup
 
 test-core: setup  ## Only what needs no stack and no other program
-	$(VENV)/bin/python -m pytest -m "not real and not live and not stack" -n 2 --dist loadfile
+	$(VENV)/bin/python -m pytest -m "not real and not live and not stack and not slow" -n 2 --dist loadfile
+
+test-slow: setup programs  ## The longer parts that `make test` leaves out
+	$(VENV)/bin/python -m pytest -m "slow and not real and not live" -n 2 --dist loadgroup
 
 test-real: setup programs programs-real  ## Every other real program
 	$(VENV)/bin/python -m pytest -m real

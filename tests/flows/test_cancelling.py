@@ -15,6 +15,7 @@ FILES = 12_000
 MAKE = f"import os; [open(f'd{{n % 100}}/f{{n}}', 'w').write(str(n)) for n in range({FILES})]"
 
 
+@pytest.mark.slow
 def test_cancelling_during_a_large_collect_ends_soon_and_keeps_every_file(stack: Terminal, tmp_path: Path):
     repo = tmp_path / "repo"
     repo.mkdir()

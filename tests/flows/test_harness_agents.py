@@ -100,6 +100,7 @@ def test_a_program_that_is_cancelled_is_gone_and_its_change_is_kept(
     assert not [line for line in stack.processes() if str(tmp_path) in line]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CODEX.exists(), reason="no Codex: `make programs-real` installs it")
 def test_the_real_codex_repairs_and_is_verified(stack: Terminal, small_repository: Path, tmp_path: Path):
     turns = [Turn(calls=(Call("exec_command", {"cmd": FIX}),)), "Repaired."]
@@ -119,6 +120,7 @@ def test_the_real_codex_repairs_and_is_verified(stack: Terminal, small_repositor
     assert receipt["usage"]["input_tokens"] > 0
 
 
+@pytest.mark.slow
 def test_gemini_is_refused_without_its_gate_and_works_in_its_jail_with_it(
     stack: Terminal, small_repository: Path, tmp_path: Path
 ):
@@ -146,6 +148,7 @@ def codex_environment(place: Path, endpoint: ScriptedEndpoint) -> dict[str, str]
     return {"CODEX_HOME": str(home), "DELEGATE_CODEX_BIN": str(CODEX)}
 
 
+@pytest.mark.slow
 def test_jobs_in_one_worktree_of_the_callers_run_one_after_the_other_and_change_it_itself(
     stack: Terminal, small_repository: Path, tmp_path: Path
 ):
@@ -169,6 +172,7 @@ def test_jobs_in_one_worktree_of_the_callers_run_one_after_the_other_and_change_
     assert log.read_text(encoding="utf-8").split() == ["begin", "end", "begin", "end"]
 
 
+@pytest.mark.slow
 def test_a_refused_login_stops_those_behind_it_until_a_person_has_logged_in_again(
     stack: Terminal, small_repository: Path, tmp_path: Path
 ):
@@ -197,6 +201,7 @@ def test_a_refused_login_stops_those_behind_it_until_a_person_has_logged_in_agai
     until(lambda: standing().keys() == {"auth_failed", "done"}, 90)
 
 
+@pytest.mark.slow
 def test_claude_code_gets_the_endpoint_and_the_key_of_its_model(
     stack: Terminal, small_repository: Path, tmp_path: Path
 ):

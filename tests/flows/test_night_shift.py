@@ -158,6 +158,7 @@ def test_a_folder_is_done_in_order_and_every_card_is_in_the_report(
     assert {line["card"]: line["group"] for line in again.json["lines"]} == {n: e["group"] for n, e in lines.items()}
 
 
+@pytest.mark.slow
 def test_a_night_that_is_killed_in_the_middle_goes_on_and_does_nothing_twice(
     stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint, models: Models
 ):
@@ -205,6 +206,7 @@ def _by_environment(flow_run_id: str) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_a_night_stops_when_too_much_fails(
     stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint, models: Models
 ):
@@ -219,6 +221,7 @@ def test_a_night_stops_when_too_much_fails(
     assert groups["passed_over"] == 12 - groups["failed"] - groups["cancelled"]
 
 
+@pytest.mark.slow
 def test_a_night_that_is_cancelled_ends_its_delegations_and_leaves_its_report(
     stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint, models: Models
 ):
@@ -239,6 +242,7 @@ def test_a_night_that_is_cancelled_ends_its_delegations_and_leaves_its_report(
     assert ends == ["cancelled"] * 4
 
 
+@pytest.mark.slow
 def test_a_night_comes_every_night_until_it_is_taken_away_and_up_does_not_forget_it(
     stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint
 ):
@@ -273,6 +277,7 @@ def schedules(server: httpx.Client) -> list[dict[str, Any]]:
     return server.get(f"/deployments/{deployment['id']}/schedules").json()
 
 
+@pytest.mark.slow
 def test_a_night_that_is_long_over_when_it_comes_to_run_is_skipped(
     stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint, models: Models
 ):

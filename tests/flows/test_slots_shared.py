@@ -97,6 +97,7 @@ def waited(terminal: Terminal, names: list[str], env: dict[str, str]) -> list[di
         return [each.result().json for each in waiting]
 
 
+@pytest.mark.slow
 def test_after_one_refusal_nobody_of_two_clients_asks_again_until_its_time(terminal: Terminal, repo: Path):
     refused: list[tuple[float, int]] = []
 
@@ -126,6 +127,7 @@ def test_after_one_refusal_nobody_of_two_clients_asks_again_until_its_time(termi
     assert wasted <= in_flight
 
 
+@pytest.mark.slow
 def test_work_for_now_overtakes_work_for_the_night(terminal: Terminal, repo: Path):
     def turns(number: int, request: Request) -> Turn:
         return Turn(text="Done.", delay_seconds=15 if "Holder" in request.text else 0)
@@ -199,6 +201,7 @@ def test_a_budget_of_a_dollar_stops_at_a_dollar_with_what_is_pending_counted(ter
     assert len(endpoint.calls) == round(spent / 0.10)
 
 
+@pytest.mark.slow
 def test_a_killed_flow_gives_its_slot_back_within_seconds(terminal: Terminal, repo: Path):
     with _held(terminal, repo) as (asked, env, holder):
         second = submit(terminal, repo, "Second", env, "--expects", "answer")
@@ -213,6 +216,7 @@ def test_a_killed_flow_gives_its_slot_back_within_seconds(terminal: Terminal, re
     assert [receipt["outcome"] for receipt in receipts] == ["answered", "answered"], "and the killed one is resumed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["worker", "server"])
 def test_a_killed_worker_or_server_neither_loses_nor_leaks_a_slot(terminal: Terminal, repo: Path, name: str):
     with _held(terminal, repo, seconds=25) as (asked, env, holder):
@@ -273,6 +277,7 @@ def _flow_pid(terminal: Terminal, name: str) -> int:
     raise AssertionError(f"no process of {name}")
 
 
+@pytest.mark.slow
 def test_the_pools_are_a_table_in_the_ui_and_written_only_when_something_changed(terminal: Terminal):
     def tables() -> list[dict[str, Any]]:
         body = {"artifacts": {"key": {"any_": ["pools"]}}, "sort": "CREATED_DESC"}

@@ -93,10 +93,6 @@ class Bench:
         return verify(**(arguments | self.options | options))
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", 'slow: the longer half of a long file; `-m "not slow"` leaves it out')
-
-
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
