@@ -7,6 +7,7 @@ from pathlib import Path
 
 from delegation.home import Home
 from delegation.receipt import Cost, Receipt, Usage
+from delegation.records.wording import money_behind
 
 WATCH_HINT = (
     "It works on without you. To be woken when it ends, run `watch` in the background (it exits 0 when the change is "
@@ -22,20 +23,8 @@ def tokens_line(usage: Usage | None, cost: Cost) -> str | None:
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
     total = usage.input_tokens + usage.output_tokens
-    money = _money(cost)
+    money = money_behind(cost)
     return f"[tokens: {usage.input_tokens} prompt / {usage.output_tokens} completion / {total} total{money}]"
-
-
-def _money(cost: Cost) -> str:
-    match cost.kind:
-        case "flat_plan":
-            return " (flat plan)"
-        case "reported" if cost.amount_usd is not None:
-            return f" (${cost.amount_usd:.6f})"
-        case "estimated" if cost.amount_usd is not None:
-            return f" (~${cost.amount_usd:.4f} estimated)"
-        case _:
-            return ""
 
 
 JOBS_WATCH_HINT = (

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from delegation.errors import EndpointError
 from delegation.reading.packing.manifest import Manifest, Skip
 from delegation.receipt import Cost
+from delegation.records.wording import money_behind
 
 OUTPUT_FLOOR = 200
 DEFAULT_OUTPUT_TOKENS = 4096
@@ -28,19 +29,7 @@ def header_line(
     """The fixed first line. A count that the provider did not tell is `unknown`, not 0; a cost follows where known."""
     taken, given = ("unknown" if count is None else count for count in (input_tokens, output_tokens))
     line = f"[delegate {tool}] provider={provider} model={model} in={taken} out={given} session={session_id}"
-    return line + (_money(cost) if cost else "")
-
-
-def _money(cost: Cost) -> str:
-    match cost.kind:
-        case "flat_plan":
-            return " (flat plan)"
-        case "reported" if cost.amount_usd is not None:
-            return f" (${cost.amount_usd:.6f})"
-        case "estimated" if cost.amount_usd is not None:
-            return f" (~${cost.amount_usd:.4f} estimated)"
-        case _:
-            return ""
+    return line + (money_behind(cost) if cost else "")
 
 
 def skips_line(skipped: Sequence[Skip]) -> str | None:

@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from delegation.failures import FAILURES
-from delegation.receipt import CommandRun, Flag, PatchSummary, Receipt, Verification
+from delegation.receipt import CommandRun, Cost, Flag, PatchSummary, Receipt, Verification
 
 FLAGS: dict[Flag, str] = {
     "tests_edited": "the patch changes tests, or what decides about them",
@@ -98,3 +98,16 @@ def _runs(verification: Verification | None) -> tuple[CommandRun | None, Command
 def fails(number: int) -> str:
     """`1 test fails`, `2 tests fail`."""
     return f"{count(number, 'test')} {'fails' if number == 1 else 'fail'}"
+
+
+def money_behind(cost: Cost) -> str:
+    """The money behind a count, as the older tools printed it: a flat plan says so, what is unknown prints nothing."""
+    match cost.kind:
+        case "flat_plan":
+            return " (flat plan)"
+        case "reported" if cost.amount_usd is not None:
+            return f" (${cost.amount_usd:.6f})"
+        case "estimated" if cost.amount_usd is not None:
+            return f" (~${cost.amount_usd:.4f} estimated)"
+        case _:
+            return ""
