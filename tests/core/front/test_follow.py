@@ -58,6 +58,7 @@ def test_each_turn_is_shown_when_it_is_over_and_then_the_receipt(
 
 def test_as_json_only_the_receipt_is_on_stdout(stacked: Front, following: Callable[..., subprocess.Popen[str]]):
     delegation_id = stacked.service().submit(stacked.card()).id
+    stacked.records.write_status(delegation_id, Progress(step="prepare"))
     shown = following(delegation_id, "--follow", "--json")
     assert shown.stderr is not None
     assert delegation_id in shown.stderr.readline()
