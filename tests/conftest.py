@@ -5,6 +5,7 @@ Everything below happens at import: pytest loads this file first, and every chil
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -37,6 +38,7 @@ def _isolate() -> None:
         GIT_COMMITTER_NAME="Test",
         GIT_COMMITTER_EMAIL="test@example.invalid",
         NO_PROXY="127.0.0.1,localhost",
+        PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW="ignore",
     )
     tempfile.tempdir = None
     for folder in (ROOT, ROOT / "tests"):
@@ -45,6 +47,12 @@ def _isolate() -> None:
 
 
 _isolate()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what runs in its background like that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_QUICK_WITHOUT_LAUNCHER = ("test_delegation.py", "test_claude_code.py", "test_going_on.py", "test_requests.py")
+"""Every flow test runs through the launcher and through Prefect's own engine; of the latter these in `make test`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,6 +63,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("stack"):  # with `--dist loadgroup` tests that share a stack stay together
             item.add_marker(pytest.mark.xdist_group(_stack_of(item)))
+            if _stack_of(item) == "engine" and item.path.name not in _QUICK_WITHOUT_LAUNCHER:
+                item.add_marker(pytest.mark.slow)
     if config.getoption("--live"):
         return
     for item in items:

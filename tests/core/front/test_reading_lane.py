@@ -220,8 +220,12 @@ def test_ctrl_c_ends_the_request(front: Front, config: Path, endpoint: ScriptedE
         [sys.executable, "-m", "mcp_entry", "query", "x"], cwd=front.repo,
         env={**front.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    endpoint.wait_for(1, 30)
-    child.send_signal(signal.SIGINT)
-    assert "the question was given up" in child.communicate(timeout=30)[1]
+    with child:
+        endpoint.wait_for(1, 30)
+        child.send_signal(signal.SIGINT)
+        try:
+            assert "the question was given up" in child.communicate(timeout=30)[1]
+        finally:
+            child.kill()
     assert child.returncode == 3
     endpoint.wait_gone()

@@ -25,7 +25,7 @@ def test_list_and_show_read_the_disk_and_start_nothing(front: Front, call: Call)
         (running, 1, "agent", "Go on"),
     ]
     assert f"{ended}  2  refuted" in table.stdout
-    assert shown.stdout.startswith("agent 2/25: run_bash\n")
+    assert shown.stdout.startswith("agent 2/25: run_bash  (stack not running)\n")
     assert (listed.code, table.code, shown.code) == (0, 0, 0)
     assert not (front.home / "stack").exists()
 
