@@ -17,7 +17,7 @@ from delegation.harnesses.order import Order
 from delegation.harnesses.throttling import RETRIES
 from delegation.records.wording import count
 from delegation.request import DelegationRequest, Endpoint
-from delegation.slots.remedy import MOST_THROTTLES, Remedy, remedy_for
+from delegation.slots.remedy import MOST_THROTTLES, remedy_for
 from delegation.steps.gated import SlotLost, Withheld
 from delegation.work import Work
 from tasks.gate import ComeBack, Gate
@@ -112,13 +112,16 @@ def _note_or_raise(request: DelegationRequest, endpoint: Endpoint, failure: Endp
         now=now,
         most_throttles=most,
     )
-    get_run_logger().warning("%s: %s", _said(remedy, endpoint), failure)
+    logger = get_run_logger()
     match remedy.step:
         case "end":
-            raise failure
+            raise failure  # the run's own end says it
         case "wait":
+            until = remedy.mark.until if remedy.mark else "later"
+            logger.warning("Model %r is left alone until %s: %s", endpoint.alias, until, failure)
             steps.note_wait(request, endpoint, failure)
         case "fail_over":
+            logger.warning("Model %r gives up, another one goes on: %s", endpoint.alias, failure)
             steps.note_giving_up(request, endpoint, failure)
 
 
@@ -127,16 +130,6 @@ def _note_withheld(request: DelegationRequest, endpoint: Endpoint, withheld: Wit
     get_run_logger().info("Back to the gate: %s", withheld)
     if not isinstance(withheld, SlotLost):
         steps.note_wait(request, endpoint, withheld, asked=False)
-
-
-def _said(remedy: Remedy, endpoint: Endpoint) -> str:
-    match remedy.step:
-        case "end":
-            return f"Model {endpoint.alias!r} cannot go on"
-        case "wait":
-            return f"Model {endpoint.alias!r} is left alone until {remedy.mark.until if remedy.mark else 'later'}"
-        case "fail_over":
-            return f"Model {endpoint.alias!r} gives up, another one goes on"
 
 
 @contextmanager
