@@ -59,6 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--live", action="store_true", help="run tests that reach a paid endpoint")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups and pytest the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("stack"):  # with `--dist loadgroup` tests that share a stack stay together

@@ -73,7 +73,8 @@ async def test_it_lists_its_tools_at_once_starts_the_stack_itself_and_brings_a_v
     assert user.delegate("status").returncode == 4
     begun = time.monotonic()
     async with client(user, endpoint) as connected:
-        assert len((await connected.list_tools()).tools) == 15
+        names = {tool.name for tool in (await connected.list_tools()).tools}
+        assert {"delegate_to_local_agent", "submit_delegations", "poll_delegations", "apply_delegation"} <= names
         assert time.monotonic() - begun < 20
         assert user.delegate("status").returncode == 4, "no stack is needed to list tools"
 
