@@ -4,11 +4,13 @@ Everything below happens at import: pytest loads this file first, and every chil
 """
 
 import os
+import re
 import shutil
 import signal
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,13 +61,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--live", action="store_true", help="run tests that reach a paid endpoint")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups and pytest the marks
+@pytest.hookimpl(tryfirst=True)  # before pytest reads the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if item.get_closest_marker("stack"):  # with `--dist loadgroup` tests that share a stack stay together
-            item.add_marker(pytest.mark.xdist_group(_stack_of(item)))
-            if _stack_of(item) == "engine" and item.path.name not in _QUICK_WITHOUT_LAUNCHER:
-                item.add_marker(pytest.mark.slow)
+        if stack_of(item.nodeid) == "engine" and item.path.name not in _QUICK_WITHOUT_LAUNCHER:
+            item.add_marker(pytest.mark.slow)
     if config.getoption("--live"):
         return
     for item in items:
@@ -73,9 +73,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="reaches a paid endpoint: give --live"))
 
 
-def _stack_of(item: pytest.Item) -> str:
-    callspec = getattr(item, "callspec", None)
-    return str(callspec.params["stack"]) if callspec and "stack" in callspec.params else str(item.path)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadgroup` tests that share a stack stay on one worker. (xdist's own groups go by a name that it
+    writes into the test's id, which this pytest no longer reads.)"""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByStack(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return stack_of(nodeid)
+
+    return ByStack(config, log)
+
+
+def stack_of(nodeid: str) -> str:
+    """The parameter that names a stack of the session's, else the file: its module has a stack of its own."""
+    named = re.search(r"\[(launcher|engine)[-\]]", nodeid)
+    return named[1] if named else nodeid.split("::")[0]
 
 
 def pytest_unconfigure() -> None:
