@@ -39,6 +39,7 @@ test-core: setup  ## Only what needs no stack and no other program
 
 test-slow: setup programs  ## The longer parts that `make test` leaves out
 	$(VENV)/bin/python -m pytest -m "slow and not real and not live" -n 2 --dist loadgroup
+	HYPOTHESIS_PROFILE=default $(VENV)/bin/python -m pytest -m "hypothesis and not stack" -n 2 --dist loadfile
 
 test-real: setup programs programs-real  ## Every other real program
 	$(VENV)/bin/python -m pytest -m real

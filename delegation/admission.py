@@ -242,8 +242,7 @@ def _agent_of(card: Card, place: _Place, settings: Settings) -> Agent:
 
 def _budget(card: Card, endpoint: Endpoint, settings: Settings) -> tuple[str, ...]:
     priced = endpoint.input_usd_per_million is not None and endpoint.output_usd_per_million is not None
-    free = endpoint.flat_plan or endpoint.lane != "metered"
-    if card.budget_usd is None or priced or free or settings.budget_allow_unknown_cost:
+    if card.budget_usd is None or priced or endpoint.is_free or settings.budget_allow_unknown_cost:
         return ()
     return (
         f"no price of {endpoint.alias!r} is known: under the budget of {card.budget_usd} USD the work ends at the "

@@ -51,6 +51,11 @@ class Endpoint(Value):
     prices_as_of: str | None = Field(default=None, description="Date of the price table, ISO.")
     flat_plan: bool = False
 
+    @property
+    def is_free(self) -> bool:
+        """Whether a reply costs nothing beyond what is paid anyway: a plan, or one's own machine."""
+        return self.flat_plan or self.lane != "metered"
+
 
 class Agent(Value):
     """The text an agent runs under and where it was found."""

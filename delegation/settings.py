@@ -73,6 +73,11 @@ class Settings(Variables):
         return (self.home.root, self.home.config_file.parent, *(folder for folder in moved if folder))
 
 
+def own_home() -> Home:
+    """This process's home, without reading any file: `.env` has no say in it (`NOT_FROM_ENV_FILE`), nor any other."""
+    return home_from(os.environ)
+
+
 def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Settings:
     """Settings from the environment (the process's own by default), `.env` in `cwd`, and `delegate.toml`.
 

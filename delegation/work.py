@@ -37,7 +37,3 @@ class Work(Value):
     warnings: tuple[str, ...] = ()
     started_at: datetime
     ended_at: datetime
-
-    @property
-    def seconds(self) -> float:
-        return (self.ended_at - self.started_at).total_seconds()

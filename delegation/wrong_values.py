@@ -192,8 +192,6 @@ def _found(entry: Any, kind: type[BaseModel], *, show: bool) -> str:
             return f", not {_short(str(value).lower() if isinstance(value, bool) else str(value))}"
         case str() if show and not private:
             return f", not {_short(value)!r}"
-        case str():
-            return "" if not show or private else ", not a text"
         case list() | tuple():
             return ", not a list"
         case dict():

@@ -8,7 +8,8 @@ from typing import Any
 
 from delegation.models.buckets import LIMIT_PREFIX
 from delegation.shared_state import SharedState
-from delegation.slots.pools import PoolLine, Pools, pools_of
+from delegation.slots.pool_lines import PoolLine, Pools
+from delegation.slots.pools import pools_of
 from deployments.queues import bucket_limits
 from deployments.rest import PrefectRest
 

@@ -15,13 +15,13 @@ import psutil
 
 from delegation.records import RecordStore
 from deployments.configuration import WORK_POOL
+from deployments.launcher.client import RUN_VARIABLE
 from deployments.launcher.runs import LaunchedRun, launched_runs
 from deployments.places import Places
 from deployments.processes import marked
 from deployments.rest import PrefectRest, Refused
 from deployments.taken_up import TakenUp, progress_of
 
-RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
 _LOOK_AGAIN_SECONDS = 1.5  # a process that just ended is about to report its last state, or its worker is
 _PENDING_SECONDS = 30.0
 _CANCELLING_SECONDS = 5.0

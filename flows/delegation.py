@@ -4,8 +4,6 @@ The record on disk is the truth; Prefect executes, shows and retries. A step tha
 collected and verified all the same, and every run that got past `prepare` ends with a receipt.
 """
 
-import errno
-
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.exceptions import TerminationSignal
@@ -16,6 +14,7 @@ from delegation.card import Card
 from delegation.checkout.patch import Patch
 from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
+from delegation.files import is_full
 from delegation.receipt import Receipt, Verification
 from delegation.request import DelegationRequest
 from tasks import cooldown, publish, telling
@@ -81,7 +80,7 @@ def _failure_of(error: Exception, request: DelegationRequest) -> WorkFailed:
     if isinstance(error, WorkFailed):
         return error
     get_run_logger().exception("a step of %s broke", request.id)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if is_full(error):
         return WorkFailed("storage", f"no space left on the disk that holds {steps.record_folder(request.id)}: {error}")
     return WorkFailed("process", f"internal error, {type(error).__name__}: {error}")
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from delegation.errors import DelegateError, NotFoundError, UsageError
 from delegation.settings import Settings
-from delegation.slots.pools import Pools
+from delegation.slots.pool_lines import Pools
 from mcp_entry.stack import connection_if_running
 
 if TYPE_CHECKING:

@@ -44,7 +44,8 @@ def ask_for_one(settings: Settings, terms: Terms, at: str | None, say: Say) -> N
     """One night: now, or the next time that a clock shows `at`. Raises StackError when the stack cannot take it."""
     now = datetime.now(UTC)
     begins = now if at is None else next_moment(time_of_day(at, "--at"), zone(terms, settings), now)
-    with stack.ensure_running(settings, say).prefect() as api:
+    connection = stack.ensure_running(settings, say)
+    with connection.prefect() as api:
         kept = keep_surroundings(settings, f"once-{uuid4().hex}")
         run = api.create_flow_run(
             api.deployment(NIGHT),
@@ -57,7 +58,6 @@ def ask_for_one(settings: Settings, terms: Terms, at: str | None, say: Say) -> N
                 begins=begins if at else None,
             ),
         )
-    connection = stack.connection(settings)
     return _night(settings, terms, begins, run.id, connection.run_url(run.id))
 
 

@@ -6,7 +6,8 @@ from delegation.errors import UsageError
 from delegation.models.buckets import LIMIT_PREFIX
 from delegation.settings import Settings
 from delegation.shared_state import SharedState, caps
-from delegation.slots.pools import Pools, pools_of
+from delegation.slots.pool_lines import Pools
+from delegation.slots.pools import pools_of
 from mcp_entry.stack import connection
 
 

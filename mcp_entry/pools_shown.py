@@ -4,7 +4,7 @@ from datetime import datetime
 
 from rich.console import Console
 
-from delegation.slots.pools import ChangeLine, PoolLine, Pools
+from delegation.slots.pool_lines import ChangeLine, PoolLine, Pools
 from mcp_entry.columns import show_columns
 
 _CHANGES = 20

@@ -7,14 +7,14 @@ from typing import Any, get_args
 
 from delegation.card import Card
 from delegation.checkout.git import locate
-from delegation.errors import DelegateError, StackError, UsageError
-from delegation.failures import FAILURES, QueueReason, poll_kind_of
+from delegation.errors import DelegateError, UsageError
+from delegation.failures import QueueReason, poll_kind_of
 from delegation.harnesses.admission import checked_orders
 from delegation.harnesses.choice import prefix_of
 from delegation.harnesses.order import HarnessName
 from delegation.harnesses.polling import ended_fields, kept_beginnings, kept_result, preview, unfinished_fields
 from delegation.harnesses.pools import pool_of
-from delegation.harnesses.result import JobStatus
+from delegation.harnesses.result import JobStatus, status_of
 from delegation.harnesses.sanitising import one_line, poll_text
 from delegation.models.buckets import limit_name_of
 from delegation.receipt import Receipt
@@ -66,21 +66,9 @@ def job_of(verbs: Service, job_id: str) -> dict[str, Any]:
     return {"id": job_id, "task": preview(request.card.task), "workdir": request.repo, **fields}
 
 
-def is_stack_alive(verbs: Service) -> bool:
-    """Whether somebody works on what has not ended."""
-    from mcp_entry.stack import connection_if_running
-
-    try:
-        return connection_if_running(verbs.settings) is not None
-    except StackError:
-        return False
-
-
 def status_of_receipt(receipt: Receipt) -> JobStatus:
     """Cancelled, what the failure means in the older words, or `done`, which says nothing of the verdict."""
-    if receipt.outcome == "cancelled":
-        return "cancelled"
-    return "done" if receipt.failure_kind is None else FAILURES[receipt.failure_kind].status
+    return status_of(receipt.failure_kind, cancelled=receipt.outcome == "cancelled")
 
 
 def _of_program(task: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,7 +142,7 @@ def _unfinished(verbs: Service, request: DelegationRequest) -> dict[str, Any]:
         retry_count=len(begun) - 1 if at_work else len(begun),
         retry_at=progress.parked_until if progress else None,
     )
-    owner = {"pid": progress.pid if progress else None, "sid": None, "alive": is_stack_alive(verbs)}
+    owner = {"pid": progress.pid if progress else None, "sid": None, "alive": verbs.stack_runs}
     return {**fields, "owner": owner}
 
 

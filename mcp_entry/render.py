@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.syntax import Syntax
 from rich.text import Text
 
 from delegation.receipt import Receipt
@@ -186,6 +185,8 @@ def show_patch(console: Console, path: Path) -> None:
 
 def show_diff(console: Console, text: str) -> None:
     """A unified diff in colour."""
+    from rich.syntax import Syntax  # its lexers are not loaded for anything else
+
     console.print(Syntax(printable(text), "diff", background_color="default", word_wrap=False))
 
 

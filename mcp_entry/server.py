@@ -20,6 +20,7 @@ from mcp_entry.pending import Pending
 from mcp_entry.service import Service
 from mcp_entry.tools import backend, batch, delegations, history, provider, reading, single_shot
 from mcp_entry.tools.programs import program_tools
+from mcp_entry.version import version_text
 
 if TYPE_CHECKING:
     from delegation.settings import Settings
@@ -56,7 +57,9 @@ def build(
     Listing the tools opens nothing, so it is answered before any stack runs.
     """
     desk = Desk(service, pending or Pending())
-    server = _Server("delegate", title="Delegate", instructions=INSTRUCTIONS, version=_version(), log_level="WARNING")
+    server = _Server(
+        "delegate", title="Delegate", instructions=INSTRUCTIONS, version=version_text(), log_level="WARNING"
+    )
     groups = (delegations, batch, provider, single_shot, *program_tools(programs), reading, history, backend)
     for group in (each for each in groups if each.GROUP not in without):
         for tool in group.tools(desk):
@@ -132,9 +135,3 @@ def _offered(settings: "Callable[[], Settings]") -> tuple[tuple[str, ...], tuple
         sys.stderr.write(f"delegate: warning: {warning}\n")
     programs: tuple[HarnessName, ...] = tuple(name for name in HARNESSES if is_installed(name, found))
     return found.toolsets, () if can_read(found) else (reading.GROUP,), programs
-
-
-def _version() -> str:
-    from mcp_entry.terminal.app import version_text
-
-    return version_text()

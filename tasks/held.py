@@ -11,9 +11,9 @@ from prefect.exceptions import PrefectHTTPStatusError
 from delegation.card import Queue
 from delegation.errors import StackError
 from delegation.shared_state import SharedState, cooldowns, tickets
+from delegation.shared_state.leases import RENEW_SECONDS
 from tasks.leases import Leases
 
-RENEW_SECONDS = 20.0
 DOUBTFUL_SECONDS = 45.0
 """Without a renewal for so long, two were missed: the lease may have ended, so it is asked for before it is used."""
 
@@ -73,9 +73,8 @@ class HeldSlot:
         with self._renewing:
             if not self._has_ticket():
                 self._lost.set()
-            elif (
-                not self._lost.is_set()
-            ):  # without a lease the ticket alone keeps others out, until a request has ended
+            # without a lease the ticket alone keeps others out, until a request has ended
+            elif not self._lost.is_set():
                 answer = self._leases.renew(self._lease)
                 if answer == "renewed":
                     self._renewed_at = _clocks()

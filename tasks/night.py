@@ -99,17 +99,17 @@ def _read(terms: Terms, part: str, planned: datetime) -> Shift:
 
 def _report(shift: Shift, decision: Decision) -> NightReport:
     report = report_of(shift, decision, datetime.now(UTC))
+    page = markdown(report)
     publish(shift.folder / "report.json", report.model_dump_json(indent=1))
-    publish(shift.folder / "report.md", markdown(report))
+    publish(shift.folder / "report.md", page)
     publish(shift.folder / "report.html", html(report))
     where = f"\nAs one page: `{shift.folder / 'report.html'}`\n"
-    create_markdown_artifact(markdown(report) + where, key=shift.night_id, description=_description(report))
+    create_markdown_artifact(page + where, key=shift.night_id, description=_description(report))
     return report
 
 
 def _description(report: NightReport) -> str:
-    good = len(report.of("verified")) + len(report.of("answered"))
-    return f"Night report: {good} of {len(report.lines)} cards accepted"
+    return f"Night report: {report.accepted} of {len(report.lines)} cards accepted"
 
 
 def final_state(report: NightReport) -> State:

@@ -1,6 +1,5 @@
 """A seat: a model and the slot of its pool while it is held, and everything that is heard of the model meanwhile."""
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -108,8 +107,7 @@ class Seat:
         try:
             what(datetime.now(UTC))
         except StackError as error:
-            with contextlib.suppress(Exception):
-                _logger.warning("the shared tables were not told: %s", error)
+            _logger.warning("the shared tables were not told: %s", error)
 
 
 def _wait_for(alias: str, found: Cooldown | Probing, left_seconds: float) -> None:

@@ -12,11 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).parent.parent
 _ISOLATION_ROOT = Path(tempfile.mkdtemp(prefix="delegate-tests-"))
-_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "CI", "PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_FILE")
+_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "CI", "PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_FILE", "HYPOTHESIS_PROFILE")
 
 
 def _isolate() -> None:
@@ -49,6 +50,8 @@ def _isolate() -> None:
 
 
 _isolate()
+hypothesis.settings.register_profile("same", derandomize=True)  # a run that is red here is red everywhere
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what runs in its background like that
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

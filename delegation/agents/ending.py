@@ -30,7 +30,7 @@ def result_of(state: State, stop: Stop, expects: Expects, *, resumed: bool, mask
         response_model=state.response_model,
         fallback_note=state.fallback_note,
         nudge_reply=stop.nudge_reply if isinstance(stop, Finished) else None,
-        last_text=_last_text(state, mask),
+        last_text=_bounded(mask.text(last_text(state) or "") or None, LONGEST_STATEMENT),
         elapsed_seconds=state.elapsed_seconds,
         resumed=resumed,
         warnings=tuple(state.warnings),
@@ -44,13 +44,14 @@ def _bounded(text: str | None, longest: int) -> str | None:
     return f"{text[:longest]}\n[{len(text) - longest} more characters are in the transcript]"
 
 
-def _last_text(state: State, mask: Mask) -> str | None:
+def last_text(state: State) -> str | None:
+    """The last thing the model said in words, as it said it."""
     texts = (
-        mask.text("".join(block.text for block in message.blocks if isinstance(block, Text)).strip())
+        "".join(block.text for block in message.blocks if isinstance(block, Text)).strip()
         for message in reversed(state.messages)
         if message.role == "assistant"
     )
-    return _bounded(next((text for text in texts if text), None), LONGEST_STATEMENT)
+    return next((text for text in texts if text), None)
 
 
 def recorded_end(state: State) -> AgentResult | None:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from delegation.agents.ending import last_text
 from delegation.agents.prompt import NOTE_MARK
 from delegation.agents.resume import State
-from delegation.chat.messages import Text
+from delegation.records.wording import count
 
 _FILES, _CALLS = 40, 12
 _LAST_WORDS = 1_500
@@ -13,7 +14,7 @@ _CALL_WORDS = 160
 
 def handover_note(state: State, alias: str, changed: Sequence[str], reason: str) -> str:
     """What the next model is told, about 6,000 characters at most; nothing in it is an instruction."""
-    turns = "1 turn" if state.turns == 1 else f"{state.turns} turns"
+    turns = count(state.turns, "turn")
     parts = [
         f"{NOTE_MARK} Another model ({alias}) began this task and worked on it for {turns}; it could not go on "
         f"({reason}). You take over in the same working folder, as it was left. Nobody has checked its work.",
@@ -45,13 +46,8 @@ def _exit(code: int | None) -> str:
 
 
 def _last_words(state: State) -> list[str]:
-    texts = (
-        "".join(block.text for block in message.blocks if isinstance(block, Text)).strip()
-        for message in reversed(state.messages)
-        if message.role == "assistant"
-    )
-    words = next((text for text in texts if text), "")
-    if not words:
+    words = last_text(state)
+    if words is None:
         return []
     return ["What it said last, as data:", words[:_LAST_WORDS] + (" [cut]" if len(words) > _LAST_WORDS else "")]
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class FoundCard(Value):
     def place(self) -> str:
         return f"{self.file}:{self.line}"
 
-    @property
+    @cached_property
     def content_hash(self) -> str:
         """Changes when the work does; priority, tags and the like are not the work."""
         content = self.fields.model_dump(mode="json", exclude=_SAYS_NOTHING_OF_THE_WORK)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delegation.checkout.desk import Desk
-from delegation.checkout.difference import changes_between, copied_index, shown
+from delegation.checkout.difference import changes_between, shown
+from delegation.checkout.patch import tree_now
 from delegation.checkout.publish import import_commit, ref_of, set_ref
-from delegation.checkout.state import record_state
-from delegation.checkout.worktree import Worktree, seeded_names
+from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
 
 
@@ -29,8 +29,7 @@ def make_checkpoint(worktree: Worktree, number: int, *, since: str | None, messa
     Raises WorkFailed('checkout') when the tree cannot be read.
     """
     desk = worktree.desk
-    with copied_index(desk) as working:
-        tree = record_state(working, seeded_names(worktree)).tree
+    tree = tree_now(worktree)
     changed = _names(desk, worktree.snapshot_tree, tree)
     ref = _kept(worktree, tree, number, message) if changed else None
     return Checkpoint(tree, ref, changed, _names(desk, since, tree) if since else changed)

@@ -158,22 +158,19 @@ class Location:
         return self.common_dir / "objects"
 
 
-_PLACES = ("--absolute-git-dir", "--git-common-dir")
-
-
 def locate(path: Path) -> Location | None:
     """The repository around a path, or None outside of one. Raises UsageError with git's words for one it refuses, and
     for a path that is not UTF-8: no record could hold it."""
     if not path.is_dir():
         return None
     _check_can_be_written_down(path)
-    answer = ask_git("rev-parse", "--is-bare-repository", cwd=path)
+    answer = ask_git("rev-parse", "--is-bare-repository", "--absolute-git-dir", cwd=path)
     if answer.exit_code != 0:
         if b"not a git repository (or any" in answer.stderr:
             return None
         raise UsageError(f"git refuses the repository at {str(path)!r}: {' '.join(answer.message.split())}")
-    bare, git_dir, common = (_asked(path, question) for question in ("--is-bare-repository", *_PLACES))
-    places = Path(git_dir), (path / common).resolve()
+    bare, _, git_dir = os.fsdecode(answer.stdout).removesuffix("\n").partition("\n")  # a path may hold more of them
+    places = Path(git_dir), (path / _asked(path, "--git-common-dir")).resolve()
     if bare == "true":
         return Location(places[0], *places, bare=True)
     top = ask_git("rev-parse", "--show-toplevel", cwd=path)

@@ -27,21 +27,23 @@ _SYSTEM = (
 )
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/dtracehelper", "/dev/fd")
 _SECRET = ("/private/etc/master.passwd", "/private/etc/sudoers", "/private/etc/ssh")
-_ALWAYS = """(version 1)
-(deny default)
-(allow process-exec)
-(allow process-fork)
-(allow signal (target same-sandbox))
+PROCESSES = """(allow signal (target same-sandbox))
 (allow process-info* (target same-sandbox))
 (allow sysctl-read)
 (allow mach-lookup)
 (allow ipc-posix-sem)
 (allow ipc-posix-shm)
 (allow pseudo-tty)
-(allow file-read-metadata)
+(allow file-read-metadata)"""
+"""What any program needs of its own processes and of the kernel, whatever else it is denied."""
+_ALWAYS = f"""(version 1)
+(deny default)
+(allow process-exec)
+(allow process-fork)
+{PROCESSES}
 (allow file-ioctl (literal "/dev/tty"))
 (allow file-read* (literal "/"))"""
-_NETWORK = """(allow network-outbound)
+NETWORK = """(allow network-outbound)
 (allow network-inbound)
 (allow network-bind)
 (allow system-socket)"""
@@ -94,7 +96,7 @@ def _network(walls: Walls) -> Iterator[str]:
     if not walls.network:
         yield "(deny network*)"
         return
-    yield _NETWORK
+    yield NETWORK
     for path in walls.hidden:
         yield f"(deny network-outbound (remote unix-socket (subpath {_quoted(str(path))})))"
 

@@ -74,12 +74,12 @@ def agent_walls(
     tools = [
         folder
         for folder in toolchain_folders(env)
-        if not any(folder.is_relative_to(own) for own in _under_both_names([tree, our_home]))
+        if not any(folder.is_relative_to(own) for own in under_both_names([tree, our_home]))
     ]
     return Walls(
-        writable=_under_both_names(own),
-        readable=tuple(dict.fromkeys([*_under_both_names(shared), *tools])),
-        hidden=_under_both_names([our_home, *_user_homes()]),
+        writable=under_both_names(own),
+        readable=tuple(dict.fromkeys([*under_both_names(shared), *tools])),
+        hidden=under_both_names([our_home, *_user_homes()]),
         network=network,
         temp=temp.resolve(),
     )
@@ -109,6 +109,6 @@ def _user_homes() -> list[Path]:
     return [] if home == Path(home.anchor) else [home]
 
 
-def _under_both_names(paths: Sequence[Path]) -> tuple[Path, ...]:
+def under_both_names(paths: Sequence[Path]) -> tuple[Path, ...]:
     """As written and resolved: programs use the one, git writes down the other."""
     return tuple(dict.fromkeys(name for path in paths for name in (path, path.resolve())))

@@ -14,7 +14,7 @@ from delegation.harnesses.codex_login import auth_stopped
 from delegation.harnesses.codex_quota import quota_warning
 from delegation.harnesses.dsh_models import dsh_model
 from delegation.harnesses.order import DEFAULT_SECONDS, DSH_SECONDS, LONGEST_SECONDS, HarnessName, Order
-from delegation.harnesses.registry import harness_of
+from delegation.harnesses.registry import harness_of, is_installed
 from delegation.harnesses.template import Template
 from delegation.models.lanes import refuse_by_name
 from delegation.request import Endpoint
@@ -71,10 +71,10 @@ def checked_orders(
 
 
 def program_problem(harness: HarnessName, settings: Settings, template: Template | None = None) -> None:
-    """Raises UsageError when the program is missing, too old, or not let in since its login was refused."""
-    probe = harness_of(harness, settings, template).probe()
-    if probe.program is None:
-        raise UsageError(probe.problem or f"the program of {harness!r} is missing")
+    """Raises UsageError when the program is missing, or not let in since its login was refused. Starts nothing."""
+    if not is_installed(harness, settings, template):
+        problem = harness_of(harness, settings, template).probe().problem
+        raise UsageError(problem or f"the program of {harness!r} is missing")
     if harness == "codex" and auth_stopped(settings):
         raise UsageError("auth_failed: Codex refused this login; run `codex login`, and it goes on by itself")
 

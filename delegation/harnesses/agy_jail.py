@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delegation.confinement import Confiner, Walls, find_confiner
-from delegation.confinement.seatbelt import Seatbelt
+from delegation.confinement.seatbelt import NETWORK, PROCESSES, Seatbelt
+from delegation.confinement.walls import under_both_names
 from delegation.errors import WorkFailed
 
 STATE = ("annotations", "brain", "cache", "conversations", "implicit", "log", "crashes", "presence")
@@ -61,23 +62,13 @@ _READABLE = (
 _NOT_EVEN_LISTED = ("/Volumes", "/Users", "/Applications", "/private/tmp", "/private/var/root")
 _NOT_STARTED = ("/usr/bin/open", "/usr/bin/osascript")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/dtracehelper", "/dev/fd", "/dev/tty")
-_BASE = """(version 1)
+_BASE = f"""(version 1)
 (deny default)
 (allow process-fork)
 (allow process-exec)
-(allow signal (target same-sandbox))
-(allow process-info* (target same-sandbox))
-(allow sysctl-read)
-(allow mach-lookup)
-(allow ipc-posix-sem)
-(allow ipc-posix-shm)
-(allow pseudo-tty)
-(allow file-read-metadata)
+{PROCESSES}
 (allow file-read* (literal "/"))
-(allow network-outbound)
-(allow network-inbound)
-(allow network-bind)
-(allow system-socket)"""
+{NETWORK}"""
 
 
 @dataclass(frozen=True)
@@ -140,17 +131,12 @@ def jail_confiner(jail: Jail) -> Confiner:
 def jail_walls(jail: Jail) -> Walls:
     """The same for bubblewrap, which starts from an empty root: what is not named does not exist inside."""
     return Walls(
-        writable=_both(jail.workdir, jail.home, jail.temp, *jail.writable, *jail.state_folders),
-        readable=_both(jail.gemini, jail.program, *EXTRA_READ_PATHS, *jail.readable),
-        hidden=(*_both(*jail.states), *_openers()),
+        writable=under_both_names((jail.workdir, jail.home, jail.temp, *jail.writable, *jail.state_folders)),
+        readable=under_both_names((jail.gemini, jail.program, *EXTRA_READ_PATHS, *jail.readable)),
+        hidden=(*under_both_names(jail.states), *_openers()),
         network=True,
         temp=jail.temp.resolve(),
     )
-
-
-def _both(*paths: Path) -> tuple[Path, ...]:
-    """As written and resolved: programs use the one, git writes down the other."""
-    return tuple(dict.fromkeys(name for path in paths for name in (path, path.resolve())))
 
 
 def _openers() -> tuple[Path, ...]:
@@ -179,9 +165,12 @@ def _places(jail: Jail) -> Iterator[str]:
     """What is given back, and in it what is not; a longer path comes later and so decides."""
     yield _rule("allow", "file-read-metadata", str(jail.user_home / "Library"))
     yield _literal("file-read-metadata", *_ancestors(jail))
-    ranked = [(path, 0) for path in _both(*jail.states)]
-    ranked += [(path, 1) for path in _both(jail.gemini, jail.program, *jail.keychains, *jail.readable)]
-    ranked += [(path, 2) for path in _both(jail.workdir, jail.home, jail.temp, *jail.writable, *jail.state_folders)]
+    ranked = [(path, 0) for path in under_both_names(jail.states)]
+    ranked += [(path, 1) for path in under_both_names((jail.gemini, jail.program, *jail.keychains, *jail.readable))]
+    ranked += [
+        (path, 2)
+        for path in under_both_names((jail.workdir, jail.home, jail.temp, *jail.writable, *jail.state_folders))
+    ]
     for path, rank in sorted(set(ranked), key=lambda item: (len(item[0].parts), item[1], str(item[0]))):
         match rank:
             case 0:
@@ -195,7 +184,9 @@ def _places(jail: Jail) -> Iterator[str]:
 
 def _ancestors(jail: Jail) -> list[str]:
     """A path is walked from its root: each folder on the way may be looked at, not listed."""
-    given = _both(jail.workdir, jail.home, jail.temp, jail.gemini, *jail.keychains, *jail.readable, *jail.writable)
+    given = under_both_names(
+        (jail.workdir, jail.home, jail.temp, jail.gemini, *jail.keychains, *jail.readable, *jail.writable)
+    )
     return sorted({str(parent) for path in given for parent in path.parents})
 
 

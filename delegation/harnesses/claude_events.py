@@ -1,9 +1,9 @@
 """Reads the JSON lines of `claude -p --output-format stream-json`."""
 
-import json
 from typing import Any
 
 from delegation.harnesses.harness import Progress, Said, Stream
+from delegation.harnesses.lines import event_in
 from delegation.harnesses.sanitising import one_line
 from delegation.receipt import Usage
 
@@ -34,11 +34,8 @@ class ClaudeReader:
             if text.strip() and not text.startswith("[claude-code:") and len(self._stderr) < _MOST_STDERR:
                 self._stderr.append(text)
             return None
-        try:
-            event = json.loads(text, strict=False) if text.startswith("{") else None
-        except ValueError:
-            return None
-        return self._event(event) if isinstance(event, dict) else None
+        event = event_in(text)
+        return None if event is None else self._event(event)
 
     def said(self) -> Said:
         result = self._result or {}

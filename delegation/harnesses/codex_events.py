@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from delegation.harnesses.harness import Progress, Said, Stream
+from delegation.harnesses.lines import event_in
 from delegation.harnesses.sanitising import one_line
 from delegation.receipt import Usage
 
@@ -44,11 +45,8 @@ class CodexReader:
             if not _NOT_FAILURES.match(text) and len(self._stderr) < _STDERR_LINES:
                 self._stderr.append(text)
             return None
-        try:
-            event = json.loads(text, strict=False) if text.startswith("{") else None
-        except ValueError:
-            return None
-        return self._event(event) if isinstance(event, dict) else None
+        event = event_in(text)
+        return None if event is None else self._event(event)
 
     def said(self) -> Said:
         problem = self._turn_failed or self._problem

@@ -6,17 +6,17 @@ from typing import Any
 from delegation.confinement import find_confiner
 from delegation.errors import EndpointError, WorkFailed
 from delegation.files import text_or_none
-from delegation.harnesses.harness import Command, Ended, Job, Probe, Progress, Said, Stream
+from delegation.harnesses.harness import Command, Ended, Job, Probe, Progress, Said, Stream, usage_by_names
 from delegation.harnesses.order import HarnessName
 from delegation.harnesses.sanitising import one_line
 from delegation.harnesses.surroundings import environment_of, needed_program, program_path, walls_of
 from delegation.harnesses.template import Template
 from delegation.harnesses.words import kind_in, spoken_failure
-from delegation.receipt import Usage
 from delegation.settings import Settings
 
 MOST_CHARACTERS = 1024 * 1024
 _ANSWERS = ("response", "result", "answer", "output", "text", "message")
+_COUNTS = {"input_tokens": ("input_tokens", "prompt_tokens"), "output_tokens": ("output_tokens", "completion_tokens")}
 _BAD = ("error", "failed", "failure", "cancelled", "canceled")
 
 
@@ -129,7 +129,7 @@ def _from_json(stdout: str, stderr: str) -> Said:
     return Said(
         answer=answer,
         session_id=result.get("session_id") or result.get("conversation_id"),
-        usage=_usage(result.get("usage")),
+        usage=usage_by_names(result.get("usage"), _COUNTS),
         turns=1,
         problem=_problem(result, answer, stderr),
         complete=True,
@@ -154,14 +154,3 @@ def _problem(result: dict[str, Any], answer: str | None, stderr: str) -> str | N
     if status in _BAD or result.get("is_error") is True:
         return f"status {status or 'error'}: {answer or stderr[-500:] or 'no reason'}"
     return None if answer else stderr[-500:] or "an empty answer"
-
-
-def _usage(value: Any) -> Usage:
-    if not isinstance(value, dict):
-        return Usage()
-    names = {"input_tokens": ("input_tokens", "prompt_tokens"), "output_tokens": ("output_tokens", "completion_tokens")}
-    found = {
-        ours: next((value[name] for name in theirs if isinstance(value.get(name), int)), None)
-        for ours, theirs in names.items()
-    }
-    return Usage(**found)  # type: ignore[arg-type]  # a dict by name has no narrower type

@@ -9,16 +9,20 @@ from typing import Any
 
 from delegation.errors import EndpointError
 from delegation.files import text_or_none
-from delegation.harnesses.harness import Command, Ended, Job, Probe, Progress, Said, Stream
+from delegation.harnesses.harness import Command, Ended, Job, Probe, Progress, Said, Stream, usage_by_names
 from delegation.harnesses.order import HarnessName
 from delegation.harnesses.sanitising import one_line
 from delegation.harnesses.surroundings import environment_of, needed_program, program_path
 from delegation.harnesses.words import spoken_failure
-from delegation.receipt import Usage
 from delegation.settings import Settings
 
 _TERMINAL = ("HERDR*", "DSH*", "TMUX*", "TERM_PROGRAM", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY")
 _GOOD = ("done", "ok", "success", "completed", "passed")
+_COUNTS = {
+    "input_tokens": ("input_tokens", "input", "prompt", "in"),
+    "output_tokens": ("output_tokens", "output", "completion", "out"),
+    "cached_tokens": ("cached_tokens", "cached", "cache_read"),
+}
 _LONGEST_RESULT = 1024 * 1024
 
 
@@ -97,7 +101,7 @@ class DshReader:
         good = status in _GOOD or (not status and code == 0)
         return Said(
             answer=_answer(summary, result.get("diff_stat")),
-            usage=_usage(result.get("tokens")),
+            usage=usage_by_names(result.get("tokens"), _COUNTS),
             turns=1,
             last_command_exit=code,
             problem=None
@@ -121,18 +125,3 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _answer(summary: Any, diff_stat: Any) -> str | None:
     parts = [str(part).strip() for part in (summary, diff_stat) if part]
     return "\n\n".join(part for part in parts if part) or None
-
-
-def _usage(tokens: Any) -> Usage:
-    if not isinstance(tokens, dict):
-        return Usage()
-    named = {
-        "input_tokens": ("input_tokens", "input", "prompt", "in"),
-        "output_tokens": ("output_tokens", "output", "completion", "out"),
-        "cached_tokens": ("cached_tokens", "cached", "cache_read"),
-    }
-    found = {
-        ours: next((tokens[name] for name in names if isinstance(tokens.get(name), int)), None)
-        for ours, names in named.items()
-    }
-    return Usage(**found)  # type: ignore[arg-type]  # a dict by name has no narrower type

@@ -6,7 +6,7 @@ A harness says how its program is found, started, read and judged. `running.run_
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from delegation.card import Confinement
 from delegation.confinement import Confiner, Walls
@@ -87,6 +87,16 @@ class Progress:
 
     kind: ProgressKind
     detail: str
+
+
+def usage_by_names(value: Any, names: Mapping[str, tuple[str, ...]]) -> Usage:
+    """Counts of tokens under whatever names a program has for them; the first name that holds a number counts."""
+    counts: Mapping[str, Any] = value if isinstance(value, dict) else {}
+    found = {
+        ours: next((counts[name] for name in theirs if isinstance(counts.get(name), int)), None)
+        for ours, theirs in names.items()
+    }
+    return Usage(**found)  # type: ignore[arg-type]  # a dict by name has no narrower type
 
 
 @dataclass(frozen=True)

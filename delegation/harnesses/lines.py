@@ -1,11 +1,22 @@
 """Bytes as they come, handed on as lines of bounded length."""
 
 import codecs
+import json
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 LONGEST_LINE = 4 * 1024 * 1024
+
+
+def event_in(text: str) -> dict[str, Any] | None:
+    """The JSON object that a line is, None for any other line. Raw line feeds inside of its texts are let pass."""
+    try:
+        event = json.loads(text, strict=False) if text.startswith("{") else None
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) else None
 
 
 class Lines:

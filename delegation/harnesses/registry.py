@@ -52,8 +52,8 @@ def harness_named(agent: str, settings: Settings) -> Named | None:
     return None if template is None else Named("command", template)
 
 
-def is_installed(name: HarnessName, settings: Settings) -> bool:
-    """Whether the program is on PATH, without starting it; for `command`, whether any table names one."""
+def is_installed(name: HarnessName, settings: Settings, template: Template | None = None) -> bool:
+    """Whether the program is on PATH, without starting it; for `command` that of the template, else of any table."""
     match name:
         case "codex":
             wanted = [settings.codex_bin]
@@ -64,7 +64,8 @@ def is_installed(name: HarnessName, settings: Settings) -> bool:
         case "claude":
             wanted = ["claude"]
         case "command":
-            wanted = [template.argv[0] for template in settings.catalogue.commands.values()]
+            tables = [template] if template else settings.catalogue.commands.values()
+            wanted = [table.argv[0] for table in tables]
         case _:
             assert_never(name)
     return any(program_path(each, settings) is not None for each in wanted)

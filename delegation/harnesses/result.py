@@ -24,9 +24,6 @@ JobStatus = Literal[
     "killed_on_restart",
     "unknown",
 ]
-TERMINAL: frozenset[JobStatus] = frozenset(
-    ("done", "failed", "timeout", "cancelled", "auth_failed", "lost", "killed_on_restart", "unknown")
-)
 SHORT_RUN_SECONDS = 45.0
 
 

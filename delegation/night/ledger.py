@@ -34,15 +34,24 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _NAME
+        self._read: tuple[tuple[int, int], list[Child]] | None = None
 
     def children(self) -> list[Child]:
         """In the order they were noted. A line that was cut off by a kill counts for nothing: its start is asked for
-        again, and its key gives the same delegation."""
+        again, and its key gives the same delegation. A file that has not changed since is not read anew."""
         try:
-            lines = self._path.read_text(encoding="utf-8").splitlines()
+            found = self._path.stat()
         except FileNotFoundError:
             return []
-        return [child for line in lines if (child := _child(line)) is not None]
+        version = found.st_size, found.st_mtime_ns
+        if self._read is None or self._read[0] != version:
+            lines = self._path.read_text(encoding="utf-8").splitlines()
+            self._read = version, [child for line in lines if (child := _child(line)) is not None]
+        return list(self._read[1])
+
+    def ids(self) -> list[str]:
+        """The delegations of the night, each once."""
+        return list(dict.fromkeys(child.delegation_id for child in self.children()))
 
     def note(self, child: Child) -> None:
         """Append, and be sure that it is on disk. A cut-off line before it is ended first."""

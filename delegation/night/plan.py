@@ -7,7 +7,7 @@ from datetime import date
 from pydantic import Field
 
 from delegation.admission import admit
-from delegation.card import Lane
+from delegation.card import Card, Lane
 from delegation.cards import CardSet, FoundCard, Problem
 from delegation.errors import DelegateError
 from delegation.models.catalogue import Catalogue
@@ -121,11 +121,16 @@ class _Look:
         )
 
 
+def looked_at(card: Card, settings: Settings, catalogue: Catalogue) -> DelegationRequest:
+    """The card as it would be admitted; nothing is written. Raises what admission raises."""
+    return admit(card, settings, tool="night", catalogue=catalogue, only_look=True)
+
+
 def _looks(cards: Sequence[FoundCard], settings: Settings) -> Iterator[_Look | Problem]:
     catalogue = Catalogue(settings)
     for found in cards:
         try:
-            yield _Look(found, admit(found.card, settings, tool="night", catalogue=catalogue, only_look=True))
+            yield _Look(found, looked_at(found.card, settings, catalogue))
         except DelegateError as error:
             yield Problem(file=found.file, line=found.line, key=None, message=str(error), card=found.id)
 

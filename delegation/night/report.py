@@ -56,6 +56,11 @@ class NightReport(Value):
     lines: tuple[CardLine, ...]
     passed_over_files: tuple[str, ...]
 
+    @property
+    def accepted(self) -> int:
+        """How many cards came to what they asked for."""
+        return len(self.of("verified")) + len(self.of("answered"))
+
     def of(self, group: Group) -> list[CardLine]:
         """Those that a person wants to see first before the others."""
         found = [line for line in self.lines if line.group == group]
@@ -64,7 +69,7 @@ class NightReport(Value):
 
 def report_of(shift: Shift, decision: Decision, now: datetime) -> NightReport:
     """The report as it stands; a night that was cut short has cards that still run."""
-    receipts = [receipt for name in _ids(shift) if (receipt := shift.receipt(name)) is not None]
+    receipts = [receipt for name in shift.ledger.ids() if (receipt := shift.receipt(name)) is not None]
     return NightReport(
         night_id=shift.night_id,
         source=shift.found.source,
@@ -76,10 +81,6 @@ def report_of(shift: Shift, decision: Decision, now: datetime) -> NightReport:
         lines=(*(_line(shift, card, decision) for card in shift.found.cards), *_broken(shift)),
         passed_over_files=shift.found.passed_over,
     )
-
-
-def _ids(shift: Shift) -> list[str]:
-    return list(dict.fromkeys(child.delegation_id for child in shift.ledger.children()))
 
 
 def _stopped(decision: Decision) -> str | None:

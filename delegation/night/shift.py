@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from delegation.admission import admit
-from delegation.card import Card
 from delegation.cards import CardSet, FoundCard, read_cards
 from delegation.checkout.publish import ref_of
 from delegation.errors import UsageError
 from delegation.home import Home
 from delegation.models.catalogue import Catalogue
 from delegation.night.ledger import Child, Key, Ledger
-from delegation.night.plan import job_of
+from delegation.night.plan import job_of, looked_at
 from delegation.night.scheduler import best_of
 from delegation.night.terms import Terms, night_id_of, rules_of
 from delegation.night.values import Attempt, Job, Rules, Standing, Start
@@ -79,7 +78,7 @@ class Shift:
 
         Asked again after a kill it gives the same delegation.
         """
-        card = next(card for card in self.found.cards if card.id == start.job)
+        card = self._card(start.job)
         content = self._content(card)
         again = len(self.ledger.newest().get((card.id, content, start.number), []))
         try:
@@ -109,8 +108,7 @@ class Shift:
 
     def open_children(self) -> list[str]:
         """Delegations of the night that have not ended."""
-        ids = dict.fromkeys(child.delegation_id for child in self.ledger.children())
-        return [name for name in ids if name not in self.lost and self.receipt(name) is None]
+        return [name for name in self.ledger.ids() if name not in self.lost and self.receipt(name) is None]
 
     def best(self, card: FoundCard) -> Attempt | None:
         return best_of(self.attempts(card))
@@ -121,8 +119,9 @@ class Shift:
 
     def spent_usd(self) -> float:
         """What the delegations of this night are known to have cost, whichever part of it began them."""
-        ids = dict.fromkeys(child.delegation_id for child in self.ledger.children())
-        ours = [receipt for name in ids if (receipt := self.receipt(name)) is not None and self._is_ours(name)]
+        ours = [
+            receipt for name in self.ledger.ids() if (receipt := self.receipt(name)) is not None and self._is_ours(name)
+        ]
         costs = (cost for receipt in ours for cost in (receipt.costs or (receipt.cost,)))
         return sum(cost.amount_usd or 0.0 for cost in costs if cost.kind in _KNOWN_COST)
 
@@ -220,12 +219,8 @@ def _jobs(shift: Shift, cards: Sequence[FoundCard]) -> Iterator[Job]:
     catalogue = Catalogue(shift.settings)
     for rank, card in enumerate(cards):
         try:
-            yield job_of(card, _looked_at(card.card, shift.settings, catalogue), rank)
+            yield job_of(card, looked_at(card.card, shift.settings, catalogue), rank)
         except UsageError as error:
             shift.refused[card.id] = f"it was refused: {error}"
             fields = card.fields
             yield Job(fields.id, fields.depends_on, fields.priority, fields.attempts, (), rank)
-
-
-def _looked_at(card: Card, settings: Settings, catalogue: Catalogue) -> DelegationRequest:
-    return admit(card, settings, tool="night", catalogue=catalogue, only_look=True)

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections import deque
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -55,7 +56,9 @@ def _killed(pid: int) -> int | None:
     return None
 
 
+@cache
 def _keeps_lists() -> bool:
+    """A constant of the kernel."""
     own = os.getpid()
     return Path(f"/proc/{own}/task/{own}/children").exists()
 

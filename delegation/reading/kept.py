@@ -66,7 +66,7 @@ class Kept:
         if isinstance(outcome, Answer):
             self._write(name, "answer", outcome.model_dump_json())
         else:
-            self._write(name, "failure", _as_value(outcome, self.question(name).tool).model_dump_json())
+            self._write(name, "failure", _as_value(outcome).model_dump_json())
 
     def outcome(self, name: str) -> Answer | None:
         """The answer, or None as long as there is none. Raises what `settle` was given."""
@@ -155,10 +155,10 @@ class Later:
         (self._folder / f"{session_id(entry.id)}.json").unlink(missing_ok=True)
 
 
-def _as_value(error: DelegateError, tool: Tool) -> NoAnswer:
+def _as_value(error: DelegateError) -> NoAnswer:
     kind = error.kind if isinstance(error, WorkFailed) else None
     word = next((word for word, known in _KINDS.items() if isinstance(error, known)), None)
-    return NoAnswer(tool=tool, failure_kind=kind, error=word, message=str(error))
+    return NoAnswer(failure_kind=kind, error=word, message=str(error))
 
 
 def _as_error(value: NoAnswer) -> DelegateError:

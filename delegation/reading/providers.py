@@ -27,12 +27,15 @@ A = TypeVar("A")
 
 @dataclass(frozen=True)
 class Answered(Generic[P, A]):
-    """The first answer, who gave it, and how many had failed before."""
+    """The first answer, who gave it, and how those had failed that were asked before."""
 
     answer: A
     provider: P
-    failovers: int
     failures: tuple[WorkFailed, ...] = ()
+
+    @property
+    def failovers(self) -> int:
+        return len(self.failures)
 
 
 class AllFailed(EndpointError):
@@ -71,7 +74,7 @@ def first_answer(order: Sequence[P], ask: Callable[[P], A]) -> Answered[P, A]:
     failures: list[WorkFailed] = []
     for provider in order:
         try:
-            return Answered(ask(provider), provider, len(failures), tuple(failures))
+            return Answered(ask(provider), provider, tuple(failures))
         except WorkFailed as failure:
             if failure.kind in _OURS or isinstance(failure, AnswerCut):
                 raise

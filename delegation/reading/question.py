@@ -97,7 +97,6 @@ class Answer(Value):
 class NoAnswer(Value):
     """A question that nobody answered."""
 
-    tool: Tool
     failure_kind: FailureKind | None
     error: str | None = Field(default=None, description="Its class in a word, where it is no failure of a reader.")
     message: str

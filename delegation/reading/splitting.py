@@ -6,9 +6,9 @@ from itertools import groupby
 from typing import Literal
 
 from delegation.errors import WorkFailed
-from delegation.reading.packing.naming import shown, unshown
+from delegation.reading.packing.naming import unshown
 from delegation.reading.packing.pack import Pack
-from delegation.reading.packing.rendering import Piece, block_tokens, preamble_tokens
+from delegation.reading.packing.rendering import Piece, block_tokens, estimated_tokens, preamble_tokens
 
 WhenTooLarge = Literal["split", "refuse"]
 _MAX_PARTS = 24
@@ -25,11 +25,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a pack is read. `room` is what one request leaves for files."""
+    """How a pack is read."""
 
     parts: tuple[Part, ...]
     tokens: int
-    room: int | None
     max_input_tokens: int | None
 
     @property
@@ -65,8 +64,7 @@ def plan_for(
     needed = pack.manifest.tokens + fixed
     everything = tuple(Piece(place) for place in range(len(pack.texts)))
     if max_input_tokens is None or needed <= max_input_tokens:
-        room = None if max_input_tokens is None else max_input_tokens - fixed
-        return Plan((Part(everything, needed, _label(pack, everything)),), needed, room, max_input_tokens)
+        return Plan((Part(everything, needed, _label(pack, everything)),), needed, max_input_tokens)
     numbers = f"{len(pack.texts)} files are about {needed:,} tokens and the provider takes {max_input_tokens:,} at once"
     if when_too_large == "refuse":
         raise WorkFailed("context_overflow", f"{numbers}: name a smaller folder, exclude files, or allow splitting")
@@ -79,7 +77,7 @@ def plan_for(
             "context_overflow", f"{numbers}: {len(bins)} requests would be needed, {max_parts} are allowed"
         )
     parts = tuple(Part(pieces, tokens + fixed, _label(pack, pieces)) for pieces, tokens in bins)
-    return Plan(parts, needed, room, max_input_tokens)
+    return Plan(parts, needed, max_input_tokens)
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def _runs_of_lines(pack: Pack, place: int, room: int, numbers: str) -> Iterator[
     digits = len(str(len(lines))) + 1
     first, used = 1, head
     for number, line in enumerate(lines, 1):
-        cost = -(-(len(line.encode("utf-8", "surrogateescape")) + 1 + digits) // 3)
+        cost = estimated_tokens(len(line.encode("utf-8", "surrogateescape")) + 1 + digits)
         if head + cost > room:
             raise WorkFailed("context_overflow", f"{numbers}; line {number} of {file.path} alone is about {cost:,}")
         if used + cost > room:
@@ -136,9 +134,9 @@ def _runs_of_lines(pack: Pack, place: int, room: int, numbers: str) -> Iterator[
 def _label(pack: Pack, pieces: Sequence[Piece]) -> str:
     if not pieces:
         return "no files"
-    paths = [unshown(pack.manifest.files[piece.place].path) for piece in pieces]
     if len(pieces) == 1:
         piece, file = pieces[0], pack.manifest.files[pieces[0].place]
         whole = piece.first == 1 and piece.last in (None, file.lines)
         return file.path if whole else f"{file.path} lines {piece.first}-{piece.last or file.lines}"
-    return f"{len(pieces)} files from {shown(paths[0])} to {shown(paths[-1])}"
+    first, last = (pack.manifest.files[piece.place].path for piece in (pieces[0], pieces[-1]))
+    return f"{len(pieces)} files from {first} to {last}"

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from delegation.receipt import CommandRun, Cost, PatchSummary, Receipt, Usage, Verification
+from delegation.receipt import CommandRun, PatchSummary, Receipt, Usage, Verification
 from delegation.records.labels import short_commit
 from delegation.records.markdown import bounded, code, fenced, plain, quoted, table
-from delegation.records.wording import FLAGS, count, explanation, failing_of, size_of
+from delegation.records.wording import FLAGS, count, explanation, failing_of, money, size_of
 
 __all__ = ["money", "patch_markdown", "receipt_markdown", "size_of", "spent"]
 
@@ -42,19 +42,6 @@ def patch_markdown(patch: PatchSummary) -> str:
     cut = [f"Cut at {_PATCH_SHOWN_BYTES} of {len(raw)} bytes; the whole is in {code(patch.path)}."]
     head = f"**{size_of(patch)}** · sha256 `{patch.sha256}`"
     return "\n".join([head, "", *fenced(text, "diff"), *(cut if len(raw) > _PATCH_SHOWN_BYTES else [])])
-
-
-def money(cost: Cost) -> str:
-    """Money with its kind; unknown prints no amount."""
-    match cost.kind:
-        case "reported" if cost.amount_usd is not None:
-            return f"${cost.amount_usd:.6f}"
-        case "estimated" if cost.amount_usd is not None:
-            return f"~${cost.amount_usd:.4f} estimated"
-        case "flat_plan":
-            return "flat plan"
-        case _:
-            return "unknown"
 
 
 def spent(receipt: Receipt) -> str:

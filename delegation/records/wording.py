@@ -100,14 +100,20 @@ def fails(number: int) -> str:
     return f"{count(number, 'test')} {'fails' if number == 1 else 'fail'}"
 
 
-def money_behind(cost: Cost) -> str:
-    """The money behind a count, as the older tools printed it: a flat plan says so, what is unknown prints nothing."""
+def money(cost: Cost) -> str:
+    """Money with its kind; unknown prints no amount."""
     match cost.kind:
-        case "flat_plan":
-            return " (flat plan)"
         case "reported" if cost.amount_usd is not None:
-            return f" (${cost.amount_usd:.6f})"
+            return f"${cost.amount_usd:.6f}"
         case "estimated" if cost.amount_usd is not None:
-            return f" (~${cost.amount_usd:.4f} estimated)"
+            return f"~${cost.amount_usd:.4f} estimated"
+        case "flat_plan":
+            return "flat plan"
         case _:
-            return ""
+            return "unknown"
+
+
+def money_behind(cost: Cost) -> str:
+    """The money behind a count, as the older tools printed it: what is unknown prints nothing."""
+    said = money(cost)
+    return "" if said == "unknown" else f" ({said})"

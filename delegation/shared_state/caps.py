@@ -33,6 +33,7 @@ __all__ = [
     "Rule",
     "after_success",
     "after_throttle",
+    "all_of",
     "effective",
     "of",
     "override",
@@ -78,6 +79,13 @@ def of(state: SharedState, bucket: str) -> Cap | None:
     """What was learnt about the bucket; None when nothing was. `effective` turns it into a number."""
     with state.transaction() as connection:
         return row_of(connection, bucket)
+
+
+def all_of(state: SharedState) -> dict[str, Cap]:
+    """What was learnt, of every bucket of which anything was."""
+    with state.transaction() as connection:
+        rows = connection.execute(select(caps)).all()
+    return {row.bucket: cap for row in rows if (cap := read(row)) is not None}
 
 
 def override(state: SharedState, bucket: str, cap: int | None, *, now: datetime, who: str) -> None:

@@ -2,14 +2,13 @@
 
 When a machine sleeps, or its clock is set forward, every lease on it seems to have ended at once although its holders
 live. So whoever first sees an ended lease only writes down that it is doubted, and it is gone when its holder, who
-renews every 20 s, has not done so for `DOUBT_SECONDS` of being watched. Both together are `LEASE_SECONDS` at most
+renews every 20 s, has not done so for `DOUBT_SECONDS` of being watched. Both together are 60 s at most
 where somebody looks every two seconds.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-LEASE_SECONDS = 60.0
 RENEW_SECONDS = 20.0
 FIRM_SECONDS = 30.0
 DOUBT_SECONDS = 25.0  # more than one renewal's pause

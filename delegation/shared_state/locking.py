@@ -1,10 +1,13 @@
 """One at a time: what keeps two writers apart on either database, and the writes that both spell differently."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import Connection, Table, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
+
+from delegation.shared_state.leases import Lease, renewed, settled
 
 
 def alone(connection: Connection, what: str) -> None:
@@ -15,6 +18,28 @@ def alone(connection: Connection, what: str) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(f"delegate {what}", 0))))
+
+
+def unchanged(table: Table, key: Sequence[Any], lease: Lease) -> list[Any]:
+    """The row with that key as it was read: a holder renews without the lock of those who look at it."""
+    return [*key] if lease.until is None else [*key, table.c.lease_until == lease.until]
+
+
+def settle(
+    connection: Connection, table: Table, key: Sequence[Any], lease: Lease, now: datetime, **more: Any
+) -> Lease | None:
+    """The lease of a row as it stands now, None when it is gone; a doubt or an end is written down, with `more`.
+
+    One that was renewed meanwhile stands.
+    """
+    same, after = unchanged(table, key, lease), settled(lease, now)
+    if after is None:
+        gone = connection.execute(delete(table).where(*same)).rowcount
+        return None if gone else renewed(now)
+    if after != lease:
+        values = {"lease_until": after.until, "doubted_at": after.doubted_at, **more}
+        connection.execute(update(table).where(*same).values(values))
+    return after
 
 
 def put(connection: Connection, table: Table, values: Mapping[str, Any], *, kept: frozenset[str] = frozenset()) -> None:

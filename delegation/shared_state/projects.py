@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from sqlalchemy import Connection, delete, select, update
 
 from delegation.shared_state.database import SharedState
-from delegation.shared_state.leases import Lease, renewed, settled
-from delegation.shared_state.locking import alone, put
+from delegation.shared_state.leases import Lease, renewed
+from delegation.shared_state.locking import alone, put, settle
 from delegation.shared_state.tables import last_starts, project_runs
 
 _LOCK = "projects"
@@ -116,28 +116,13 @@ def _too_soon(connection: Connection, kind: str, stagger: timedelta, now: dateti
 
 
 def _settle(connection: Connection, now: datetime) -> list[_Run]:
-    """Those at work now; doubts and ends are written down. One renewed meanwhile stands as it was."""
+    """Those at work now; doubts and ends are written down. One renewed meanwhile stands."""
     live: list[_Run] = []
     for row in connection.execute(select(project_runs)).all():
-        run = _Run(
-            row.holder, row.kind, row.project, row.checkout, row.since or now, Lease(row.lease_until, row.doubted_at)
-        )
-        lease = settled(run.lease, now)
-        if lease is None:
-            gone = connection.execute(delete(project_runs).where(*_exactly(run))).rowcount
-            live += [] if gone else [run]
-            continue
-        if lease != run.lease:
-            values = {"lease_until": lease.until, "doubted_at": lease.doubted_at}
-            connection.execute(update(project_runs).where(*_exactly(run)).values(values))
-        live.append(run)
+        lease, key = Lease(row.lease_until, row.doubted_at), [project_runs.c.holder == row.holder]
+        if settle(connection, project_runs, key, lease, now) is not None:
+            live.append(_Run(row.holder, row.kind, row.project, row.checkout, row.since or now, lease))
     return live
-
-
-def _exactly(run: _Run) -> list[Any]:
-    """The row as it was read: a holder renews without the lock."""
-    same = [project_runs.c.holder == run.holder]
-    return same if run.lease.until is None else [*same, project_runs.c.lease_until == run.lease.until]
 
 
 def _renew(connection: Connection, holder: str, now: datetime) -> bool:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, select, update
 from delegation.shared_state import caps
 from delegation.shared_state.database import SharedState
 from delegation.shared_state.leases import Lease, is_firm, renewed, settled, wants_renewal
-from delegation.shared_state.locking import alone, put
+from delegation.shared_state.locking import alone, put, settle, unchanged
 from delegation.shared_state.tables import caps as caps_table
 from delegation.shared_state.tables import tickets
 
@@ -154,30 +154,23 @@ def _sweep_bucket(state: SharedState, bucket: str, alive: Callable[[str], bool] 
         found = [_ticket(row, now) for row in rows]
         live = _settle(connection, found, now)
         dead = [each for each in live if alive is not None and not alive(each.holder)]
-        gone = sum(connection.execute(delete(tickets).where(*_exactly(each))).rowcount for each in dead)
+        gone = sum(
+            connection.execute(delete(tickets).where(*unchanged(tickets, _key(each), each.lease))).rowcount
+            for each in dead
+        )
     return len(found) - len(live) + gone
 
 
 def _settle(connection: Connection, found: Sequence[Ticket], now: datetime) -> list[Ticket]:
-    """The tickets as they stand now; doubts and ends are written down. One renewed meanwhile stands as it was."""
-    live: list[Ticket] = []
-    for each in found:
-        lease = settled(each.lease, now)
-        if lease == each.lease:
-            live.append(each)
-        elif lease is not None:
-            values = {"lease_until": lease.until, "doubted_at": lease.doubted_at, "asked_at": each.asked_at}
-            connection.execute(update(tickets).where(*_exactly(each)).values(values))
-            live.append(replace(each, lease=lease))
-        elif not connection.execute(delete(tickets).where(*_exactly(each))).rowcount:
-            live.append(replace(each, lease=renewed(now)))
-    return live
+    """The tickets as they stand now; doubts and ends are written down. One renewed meanwhile stands."""
+    leases = [
+        (each, settle(connection, tickets, _key(each), each.lease, now, asked_at=each.asked_at)) for each in found
+    ]
+    return [replace(each, lease=lease) for each, lease in leases if lease is not None]
 
 
-def _exactly(ticket: Ticket) -> list[Any]:
-    """The row as it was read: a holder renews without the bucket's lock."""
-    same = [tickets.c.bucket == ticket.bucket, tickets.c.holder == ticket.holder]
-    return same if ticket.lease.until is None else [*same, tickets.c.lease_until == ticket.lease.until]
+def _key(ticket: Ticket) -> list[Any]:
+    return [tickets.c.bucket == ticket.bucket, tickets.c.holder == ticket.holder]
 
 
 def _found(connection: Connection, bucket: str, ceiling: int, now: datetime) -> tuple[list[Ticket], int]:

@@ -19,12 +19,11 @@ from delegation.receipt import Attempt
 from delegation.records import Progress
 from delegation.records.wording import count
 from delegation.request import DelegationRequest, Endpoint
-from delegation.secrets import value_of
 from delegation.settings import load_settings
 from delegation.steps.contacts import Contacts
 from delegation.steps.continuing import take_over_conversation
 from delegation.steps.gated import GatedModel, Gatekeeper
-from delegation.steps.known import known_secrets
+from delegation.steps.known import key_of, known_secrets
 from delegation.steps.place import begin_step, home, record_folder, records
 from delegation.steps.room import Room, room_of
 from delegation.steps.unwalled import watch_checkout
@@ -50,11 +49,11 @@ def work(
     started_at = datetime.now(UTC)
     room = room_of(request, worktree, home())
     endpoint = endpoint or request.endpoint
-    key = _key(endpoint)
+    key = key_of(endpoint, load_settings().environ)
     mask = known_secrets(request)
     trajectory = Trajectory(record_folder(request.id) / "trajectory.jsonl", secrets=mask.values)
     with (
-        watch_checkout(request, room) as watched,
+        watch_checkout(request, confined=room.confiner is not None) as watched,
         connect(
             endpoint,
             key,
@@ -85,12 +84,6 @@ def work(
         publish(record_folder(request.id) / "failure.txt", mask.text(raised))
         raise mask.error(result.failure)
     return done
-
-
-def _key(endpoint: Endpoint) -> str | None:
-    if endpoint.key_ref is None:
-        return None
-    return value_of(home(), endpoint.key_ref, load_settings().environ)
 
 
 def _toolbox(request: DelegationRequest, endpoint: Endpoint, worktree: Worktree, room: Room) -> Toolbox:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from delegation.checkout import patch as patches
-from delegation.checkout.difference import shown
+from delegation.checkout.difference import listed
 from delegation.checkout.patch import Patch
 from delegation.checkout.worktree import Worktree
 from delegation.files import publish
@@ -17,7 +17,6 @@ from delegation.steps.place import begin_step, record_folder
 from delegation.verdict.edits import Change, changes_of
 
 _FACTS = "patch.json"
-_MOST_NAMED = 10
 
 
 def collect(request: DelegationRequest, worktree: Worktree) -> Patch | None:
@@ -38,12 +37,11 @@ def _secrets_in(patch: Patch, request: DelegationRequest, worktree: Worktree) ->
     if not mask.values:
         return ()
     sections = changes_of(Path(patch.path).read_bytes())
-    named = [shown(os.fsencode(each.path)) for each in sections if _holds(mask, each, Path(worktree.root))]
+    named = [os.fsencode(each.path) for each in sections if _holds(mask, each, Path(worktree.root))]
     if not named:
         return ()
-    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
     return (
-        f"a key or secret that the work was given stands in the patch: {', '.join(named[:_MOST_NAMED])}{more}; "
+        f"a key or secret that the work was given stands in the patch: {listed(named)}; "
         "take it out before you share the change, and renew it if it was shared",
     )
 

@@ -38,8 +38,8 @@ def hand_over(request: DelegationRequest, worktree: Worktree, to: Endpoint) -> N
     """
     log = _log(request)
     events = log.events()
-    before, state = model_at_work(events, (request.endpoint, *request.chain)), state_from(events)
-    if before is None or before == to.alias or state is None:
+    before = model_at_work(events, (request.endpoint, *request.chain))
+    if before is None or before == to.alias or (state := state_from(events)) is None:
         return
     own = own_events(events)
     earlier = [event for event in own if event["type"] == "handover"]

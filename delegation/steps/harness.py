@@ -4,12 +4,12 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from delegation.agents.spending import Spending
 from delegation.checkout.worktree import Worktree
+from delegation.confinement import find_confiner
 from delegation.errors import EndpointError, WorkFailed
 from delegation.files import publish
 from delegation.harnesses.codex_login import auth_stopped, stop_for_auth
@@ -25,14 +25,13 @@ from delegation.harnesses.running import run_harness
 from delegation.harnesses.sanitising import exception_text
 from delegation.harnesses.throttling import wait_seconds
 from delegation.records import Progress
-from delegation.request import DelegationRequest, Endpoint
+from delegation.request import DelegationRequest
 from delegation.secrets import value_of
 from delegation.settings import Settings, load_settings
 from delegation.steps.gated import Gatekeeper
-from delegation.steps.known import known_secrets
+from delegation.steps.known import key_of, known_secrets
 from delegation.steps.place import begin_step, home, record_folder, records
 from delegation.steps.record import work_of as earlier_work
-from delegation.steps.room import Room, room_of
 from delegation.steps.unwalled import watch_checkout
 from delegation.work import Work
 
@@ -61,8 +60,7 @@ def work_by_harness(
     keep_beginning(folder, datetime.now(UTC))
     if gatekeeper is not None:
         gatekeeper.before_request()
-    room = room_of(request, worktree, home())
-    with watch_checkout(request, _as_confined(order, room)) as watched:
+    with watch_checkout(request, confined=_is_confined(request, order)) as watched:
         result = run_harness(
             harness_of(order.harness, settings, order.template),
             _job(request, worktree, order, settings),
@@ -117,14 +115,8 @@ def _job(request: DelegationRequest, worktree: Worktree, order: Order, settings:
         most_processes=request.max_processes,
         environment={name: value_of(home(), ref) for name, ref in request.environment_refs.items()},
         endpoint=endpoint,
-        key=_key(endpoint, settings),
+        key=key_of(endpoint, settings.environ) if endpoint else None,
     )
-
-
-def _key(endpoint: Endpoint | None, settings: Settings) -> str | None:
-    if endpoint is None or endpoint.key_ref is None:
-        return None
-    return value_of(home(), endpoint.key_ref, settings.environ)
 
 
 def _with_kept_out(result: HarnessResult, folder: Path) -> HarnessResult:
@@ -171,10 +163,10 @@ def _with_earlier(request: DelegationRequest, work: Work) -> Work:
     return work.model_copy(update=told)
 
 
-def _as_confined(order: Order, room: Room) -> Room:
+def _is_confined(request: DelegationRequest, order: Order) -> bool:
     """Programs of the user's that bring a sandbox of their own are watched as those without one."""
-    template = order.template
-    return replace(room, confiner=None) if template is not None and not template.confined else room
+    has_walls = find_confiner(request.confinement) is not None  # asked in any case: required walls must be there
+    return has_walls and (order.template is None or order.template.confined)
 
 
 class _Telling:

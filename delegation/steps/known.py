@@ -1,13 +1,19 @@
 """The secrets that one delegation is given, so that none of them stands in what is kept of it."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 
 from delegation.errors import WorkFailed
 from delegation.masking import Mask, is_secret
-from delegation.request import DelegationRequest
+from delegation.request import DelegationRequest, Endpoint
 from delegation.secrets import value_of
 from delegation.settings import load_settings
 from delegation.steps.place import home
+
+
+def key_of(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
+    """The endpoint's key, None where it needs none. Raises WorkFailed('auth') for one that is gone."""
+    return None if endpoint.key_ref is None else value_of(home(), endpoint.key_ref, environ)
 
 
 def known_secrets(request: DelegationRequest) -> Mask:
@@ -15,9 +21,9 @@ def known_secrets(request: DelegationRequest) -> Mask:
     it ends the run only where it is needed."""
     environ = load_settings().environ
     known: list[str] = []
-    for reference in (endpoint.key_ref for endpoint in (request.endpoint, *request.chain)):
+    for endpoint in (request.endpoint, *request.chain):
         with suppress(WorkFailed):
-            known += [value_of(home(), reference, environ)] if reference else []
+            known += filter(None, [key_of(endpoint, environ)])
     for name, reference in request.environment_refs.items():
         with suppress(WorkFailed):
             value = value_of(home(), reference, environ)

@@ -4,13 +4,13 @@ from pathlib import Path
 
 from delegation.home import Home
 from delegation.records import Progress, RecordStore, Step
-from delegation.settings import load_settings
+from delegation.settings import load_settings, own_home
 from delegation.shared_state import SharedState
 from delegation.stack_state import running_stack
 
 
 def home() -> Home:
-    return load_settings().home
+    return own_home()
 
 
 def records() -> RecordStore:

@@ -26,7 +26,7 @@ class Purse:
 
     def reserve(self, endpoint: Endpoint) -> None:
         """Set aside what the work on this model is expected to cost. Raises WorkFailed('budget') naming the budget."""
-        request, self._is_free = self._request, _is_free(endpoint)
+        request, self._is_free = self._request, endpoint.is_free
         if request.budgets.is_set:
             budgets.reserve(
                 self._state,
@@ -83,12 +83,7 @@ def open_purse(state: SharedState, request: DelegationRequest) -> Generator[Purs
         purse.settle()
 
 
-def _is_free(endpoint: Endpoint) -> bool:
-    """Whether a reply costs nothing beyond what is paid anyway: a plan, or one's own machine."""
-    return endpoint.flat_plan or endpoint.lane in ("local", "flat_plan", "subscription_cli")
-
-
 def _expected_usd(request: DelegationRequest, endpoint: Endpoint) -> float:
-    if _is_free(endpoint):
+    if endpoint.is_free:
         return 0.0
     return USUAL_USD if request.limits.budget_usd is None else request.limits.budget_usd

@@ -4,6 +4,7 @@ import contextlib
 from datetime import UTC, datetime
 from pathlib import Path
 
+from delegation import kept_trees
 from delegation.agents.timing import Part, parts_of_work, seconds_at_work, seconds_waiting
 from delegation.agents.trajectory import Trajectory
 from delegation.checkout import worktree as trees
@@ -120,8 +121,7 @@ def work_of(delegation_id: str) -> Work | None:
 
 def worktree_of(delegation_id: str) -> Worktree | None:
     """The tree that the delegation worked in, as far as the record knows one."""
-    text = text_or_none(record_folder(delegation_id) / "worktree.json")
-    return Worktree.model_validate_json(text) if text else None
+    return kept_trees.worktree_of(home(), delegation_id)
 
 
 def headline_of(receipt: Receipt) -> str:

@@ -1,5 +1,6 @@
 """What an agent that was stopped from outside had done and spent, read from its log: it never came to say so itself."""
 
+from dataclasses import asdict
 from datetime import datetime
 
 from delegation.agents.attempts import attempts_in
@@ -20,7 +21,7 @@ def work_from_log(request: DelegationRequest, stop_reason: StopReason) -> Work |
     state = state_from(events)
     if state is None:
         return None
-    counts, spending = state.counts, state.spending
+    spending = state.spending
     if state.asking:
         spending = spending.plus(Usage(requests=1), cost_of(Usage(), None, request.endpoint))
     if not spending.usage.requests:
@@ -31,12 +32,7 @@ def work_from_log(request: DelegationRequest, stop_reason: StopReason) -> Work |
         attempts=attempts,
         endpoints=Contacts(record_folder(request.id)).all(),
         stop_reason=stop_reason,
-        turns=counts.turns,
-        tool_calls=counts.tool_calls,
-        malformed_calls=counts.malformed_calls,
-        nudges=counts.nudges,
-        last_bash_exit=counts.last_bash_exit,
-        bash_failures=counts.bash_failures,
+        **asdict(state.counts),
         usage=spending.usage,
         cost=spending.cost,
         costs=spending.costs,

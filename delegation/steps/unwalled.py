@@ -11,7 +11,6 @@ from delegation.checkout.guarded import put_back
 from delegation.kept_trees import worktree_of
 from delegation.request import DelegationRequest
 from delegation.steps.place import home
-from delegation.steps.room import Room
 
 _NAMED = 10
 _State = Mapping[str, tuple[int, int, int] | str]
@@ -25,7 +24,7 @@ class Watched:
 
 
 @contextmanager
-def watch_checkout(request: DelegationRequest, room: Room) -> Generator[Watched]:
+def watch_checkout(request: DelegationRequest, *, confined: bool) -> Generator[Watched]:
     """Compare the user's checkout before and after, where nothing but good will kept the agent out of it.
 
     The user may have worked there too, so it is a warning with the names of the files, and no failure.
@@ -37,7 +36,7 @@ def watch_checkout(request: DelegationRequest, room: Room) -> Generator[Watched]
         finally:
             watched.warnings += _put_back(request)
         return
-    if room.confiner is not None or not request.is_git:
+    if confined or not request.is_git:
         yield watched
         return
     repo = Path(request.repo)

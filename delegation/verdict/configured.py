@@ -30,12 +30,10 @@ def configured_files(folder: Path, command: str = "") -> frozenset[str]:
 
 def _plugins(folder: Path, command: str) -> Iterator[str]:
     """Modules that pytest loads because a conftest, its options or the command say so."""
-    options = (command, *(_text(folder / name) for name in _PYTEST_FILES))
+    options = (command, *(text_of(folder / name) for name in _PYTEST_FILES))
     named = [name for text in options for name in re.findall(r"(?<![\w-])-p[ =]?([\w.]+)", text)]
     for conftest in ("conftest.py", "tests/conftest.py", "test/conftest.py"):
-        for value in re.findall(
-            r"^pytest_plugins\b[^=\n]*=\s*([\[(][^\])]*[\])]|[^\n]+)", _text(folder / conftest), re.M
-        ):
+        for value in _PLUGINS.findall(text_of(folder / conftest)):
             named += re.findall(r"""["']([\w.]+)["']""", value)
     for module in named:
         path = module.replace(".", "/")
@@ -45,9 +43,9 @@ def _plugins(folder: Path, command: str) -> Iterator[str]:
 
 def _texts(folder: Path) -> Iterator[str]:
     for pattern in _CONFIGURATIONS:
-        yield from (_text(path) for path in sorted(folder.glob(pattern)))
+        yield from (text_of(path) for path in sorted(folder.glob(pattern)))
     try:
-        package = json.loads(_text(folder / "package.json") or "{}")
+        package = json.loads(text_of(folder / "package.json") or "{}")
         yield from (json.dumps(package[name]) for name in _TABLES if isinstance(package.get(name), dict))
     except (ValueError, AttributeError):
         return
@@ -72,7 +70,8 @@ def _there(folder: Path, named: str) -> Iterator[str]:
             return
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Of a small file, empty where it cannot be read. Never raises."""
     try:
         if path.is_file() and path.stat().st_size <= _MOST_BYTES:
             return path.read_text(encoding="utf-8", errors="replace")

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from delegation.verdict.configured import configured_files
+from delegation.verdict.configured import configured_files, text_of
 
-_SCRIPT_BYTES = 256 * 1024
 _INTERPRETERS = re.compile(r"(?:ba|da|z)?sh|python[\d.]*|pypy[\d.]*|node|deno|bun|ruby|perl|php|source|\.")
 _COMPARERS = frozenset({"diff", "cmp", "comm"})
 _RUNNERS = frozenset({"pytest", "py.test", "unittest", "jest", "vitest", "mocha", "tsx", "ts-node", "tox", "nox"})
@@ -58,7 +57,7 @@ def _run_files(texts: list[str], folder: Path) -> set[str]:
         names = {name for text in texts for name in _run_by(text)} - found
         new = {name for name in names if len(name) < 1000 and (folder / name).is_file()}
         found |= new
-        scripts = [text for name in new if _is_shell(name, text := _text(folder / name))]
+        scripts = [text for name in new if _is_shell(name, text := text_of(folder / name))]
         texts = [piece for script in scripts for piece in (script, *_reached(script, folder))]
     return found
 
@@ -84,10 +83,10 @@ def called_texts(command: str, folder: Path) -> Iterator[str]:
     """The text of all that the command may call: makefiles, package scripts, script files."""
     words = _words(command)
     if {"make", "gmake"} & set(words):
-        yield from (_text(folder / name) for name in _MAKEFILES)
+        yield from (text_of(folder / name) for name in _MAKEFILES)
     if _PACKAGE_MANAGERS & set(words):
         yield "\n".join(_package_scripts(folder).values())
-    yield from (_text(folder / word) for word in words if word and _is_inside(word))
+    yield from (text_of(folder / word) for word in words if word and _is_inside(word))
 
 
 def _reached(command: str, folder: Path) -> Iterator[str]:
@@ -100,12 +99,12 @@ def _reached(command: str, folder: Path) -> Iterator[str]:
     for program, names in _OTHER_RECIPES.items():
         if program in words:
             yield from (
-                re.sub(r"^[\s\-@]*(?:cmd:|commands\s*=)?\s*", "", _text(folder / name), flags=re.M) for name in names
+                re.sub(r"^[\s\-@]*(?:cmd:|commands\s*=)?\s*", "", text_of(folder / name), flags=re.M) for name in names
             )
 
 
 def _makefile(folder: Path) -> str:
-    return next((text for name in _MAKEFILES if (text := _text(folder / name))), "")
+    return next((text for name in _MAKEFILES if (text := text_of(folder / name))), "")
 
 
 def _recipes(makefile: str, words: list[str]) -> list[str]:
@@ -193,7 +192,7 @@ def _run_by_step(step: str) -> Iterator[str]:
 
 def _package_scripts(folder: Path) -> dict[str, str]:
     try:
-        scripts = json.loads(_text(folder / "package.json") or "{}").get("scripts", {})
+        scripts = json.loads(text_of(folder / "package.json") or "{}").get("scripts", {})
         return {str(name): str(script) for name, script in scripts.items()}
     except (ValueError, AttributeError):
         return {}
@@ -205,12 +204,3 @@ def _words(command: str) -> list[str]:
 
 def _is_inside(word: str) -> bool:
     return bool(word) and not word.startswith(("/", "-", "~")) and ".." not in word
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.is_file() and path.stat().st_size <= _SCRIPT_BYTES:
-            return path.read_text(encoding="utf-8", errors="replace")
-    except (OSError, ValueError):
-        pass
-    return ""

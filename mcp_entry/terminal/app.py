@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 from cyclopts import (
     App,
@@ -14,7 +13,7 @@ from cyclopts import (
 )
 
 from delegation.errors import UsageError
-from delegation.wrong_values import allowed
+from mcp_entry.version import version_text
 
 VERBS = {
     "up": ("stack:up", "Start the stack, or say where it runs."),
@@ -92,6 +91,8 @@ def run(words: Sequence[str]) -> int:
 
 def _said(error: CycloptsError, verb: str) -> str:
     """What is wrong in our words where they say more than the parser's."""
+    from delegation.wrong_values import allowed  # pydantic comes with it, and most calls are right
+
     match error:
         case CoercionError() if error.token and error.token.keyword and error.target_type in (int, float):
             return f"{error.token.keyword} must be {allowed(error.target_type)}, not {error.token.value!r}."
@@ -143,11 +144,3 @@ def _app() -> App:
     for verb, (target, says) in VERBS.items():
         app.command(f"mcp_entry.terminal.{target}", name=verb, help=says)
     return app
-
-
-def version_text() -> str:
-    """The installed version of this program."""
-    try:
-        return version("delegate-flows")
-    except PackageNotFoundError:
-        return "0+unknown"

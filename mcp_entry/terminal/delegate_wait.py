@@ -15,6 +15,8 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from delegation.errors import DelegateError, NotFoundError, StackError, UsageError
+from delegation.harnesses.choice import prefix_of
+from delegation.harnesses.pools import KINDS
 from delegation.harnesses.sanitising import one_line, safe_json
 from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
@@ -26,7 +28,7 @@ from mcp_entry.watching import Watch
 
 UNSEEN_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
-_PROGRAMS = ("cx-", "gm-", "dsh-")
+_PROGRAMS = tuple(f"{prefix_of(kind)}-" for kind in KINDS)
 
 
 @dataclass

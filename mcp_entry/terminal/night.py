@@ -156,5 +156,4 @@ def _waited(settings: "Settings", asked: "Night", *, as_json: bool) -> int:
         print_json(report)
     else:
         print_line((asked.report.parent / "report.md").read_text(encoding="utf-8"))
-    good = len(report.of("verified")) + len(report.of("answered"))
-    return OK if good == len(report.lines) else OTHER_OUTCOME
+    return OK if report.accepted == len(report.lines) else OTHER_OUTCOME

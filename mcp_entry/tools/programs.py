@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from delegation.harnesses.order import HarnessName
+from delegation.harnesses.order import LONGEST_SECONDS, HarnessName
 from delegation.harnesses.polling import codex_account
 from delegation.harnesses.pools import KINDS
 from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
@@ -22,7 +22,7 @@ _TITLES: Mapping[str, str] = {"codex": "Codex", "gemini": "Gemini", "dsh": "dsh"
 Task = Annotated[str, Field(description="Complete in itself.")]
 Workdir = Annotated[str, Field(description="A folder. A linked git worktree is changed itself, else the job gets one.")]
 Verify = Annotated[str | None, Field(description="Shell command that judges the change.")]
-Seconds = Annotated[int | None, Field(ge=1, le=7_200, description="From its start; none: the usual.")]
+Seconds = Annotated[int | None, Field(ge=1, le=LONGEST_SECONDS, description="From its start; none: the usual.")]
 CodexModel = Annotated[str | None, Field(description="terra, sol, astra, luna, 5.6-sol, ...; none: the default.")]
 CodexEffort = Annotated[str, Field(description="low, medium, high, xhigh or max.")]
 CodexSandbox = Annotated[str, Field(description="workspace-write or read-only; danger-full-access has a gate.")]

@@ -79,7 +79,7 @@ def planted() -> tuple[Planted, ...]:
         Planted("src/claude.go", f'var k = "{anthropic}"\n', (anthropic,)),
         Planted("src/slack.rb", f"SLACK = '{slack}'\nHOOK = '{hook}'\n", (slack, drawn("hook", 24))),
         Planted("src/pay.php", f"$stripe = '{stripe}';\n", (stripe,)),
-        Planted(".npmrc", f"//registry.npmjs.org/:_authToken={npm}\n", (npm,)),
+        Planted(".npmrc", f"//registry.example/:_authToken={npm}\n", (npm,)),
         Planted("web/maps.html", f'<script src="https://maps.example/js?key={google}"></script>\n', (google,)),
         Planted("mail/send.py", f'sg = "{sendgrid}"\n', (sendgrid,)),
         Planted("tests/session.py", f'JWT = "{token}"\n', (token, drawn("jwt", 43))),

@@ -11,10 +11,6 @@ from pathspec import GitIgnoreSpec
 
 from delegation.errors import UsageError
 
-FLOOR = (
-    "node_modules", ".git", "dist", "build", "target", ".next", "__pycache__", "*.lock", ".env*", "*.pem", "*.key",
-    "*secret*",
-)  # fmt: skip
 _FLOOR = re.compile(
     r"node_modules|\.git|dist|build|target|\.next|__pycache__|.*\.lock|\.env.*|.*\.pem|.*\.key|.*secret.*"
     r"|id_(?:rsa|dsa|ecdsa|ed25519|xmss)(?:_sk)?(?:[._-].*)?",  # private keys by name; `id_utils.py` is none
@@ -35,16 +31,13 @@ class Exclusions:
         """The topmost part of the path that is excluded (a folder ends in `/`), or None. `path` as text, without `/`
         at either end; bytes that are no UTF-8 as surrogates."""
         folder, _, name = path.rpartition("/")
-        above = self._folder_hit(folder)
+        above = self.folder_hit(folder)
         if above is not None:
             return above
         return path if self._on_floor(name) or self._globbed(path) else None
 
     def folder_hit(self, path: str) -> str | None:
         """The same for a folder."""
-        return self._folder_hit(path)
-
-    def _folder_hit(self, path: str) -> str | None:
         known, parts = path, list[str]()
         while known not in self._folders:
             known, _, part = known.rpartition("/")

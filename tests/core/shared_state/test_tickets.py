@@ -225,29 +225,55 @@ def test_a_take_is_three_statements_at_most(state: SharedState):
     assert max(counts) <= 3
 
 
-holders = st.builds(
-    lambda n, priority, asked, holding, lease: Ticket("b", f"h{n}", priority, after(-asked), holding, lease),
-    st.integers(0, 30),
-    st.sampled_from(["now", "night"]),
-    st.integers(0, 50),
-    st.booleans(),
-    st.sampled_from([renewed(NOW), Lease(after(-1)), Lease(after(-40), after(-5))]),
-)
+def holders(*leases: Lease) -> st.SearchStrategy[list[Ticket]]:
+    """Tickets of one bucket, each of another holder, with one of `leases`."""
+    ticket = st.builds(
+        lambda n, priority, asked, holding, lease: Ticket("b", f"h{n}", priority, after(-asked), holding, lease),
+        st.integers(0, 30),
+        st.sampled_from(["now", "night"]),
+        st.integers(0, 50),
+        st.booleans(),
+        st.sampled_from(leases),
+    )
+    return st.lists(ticket, unique_by=lambda each: each.holder)
 
 
-@given(st.lists(holders, unique_by=lambda each: each.holder), st.integers(0, 9), st.integers(0, 9))
-def test_however_they_come_no_more_hold_than_the_cap_and_the_order_is_kept(found, ceiling, adaptive):
-    cap, held = min(ceiling, adaptive), {each.holder: each for each in found}
-    before = sum(each.holding for each in found)
-    granted: list[Ticket] = []
+def let_them_ask(found: list[Ticket], *, ceiling: int, cap: int) -> tuple[dict[str, Ticket], list[Ticket]]:
+    """What stands by holder after each of `found` has asked once in this order, and those that were granted."""
+    held, granted = {each.holder: each for each in found}, list[Ticket]()
     for mine in found:
         place = place_of(mine, held.values(), ceiling=ceiling, cap=cap, now=NOW)
         if place.granted and not mine.holding:
             granted.append(mine)
             held[mine.holder] = replace(mine, holding=True)
-    assert sum(each.holding for each in held.values()) <= max(before, cap)
-    left = [each for each in found if each.lease == renewed(NOW) and not held[each.holder].holding]
+    return held, granted
+
+
+LIVE, LAPSED, DOUBTED = renewed(NOW), Lease(after(-1)), Lease(after(-40), after(-5))
+CAPS = st.integers(0, 9)
+
+
+@given(holders(LIVE, LAPSED, DOUBTED), CAPS, CAPS)
+def test_however_they_come_no_more_hold_than_the_cap(found: list[Ticket], ceiling: int, adaptive: int):
+    cap = min(ceiling, adaptive)
+    held, _ = let_them_ask(found, ceiling=ceiling, cap=cap)
+    assert sum(each.holding for each in held.values()) <= max(sum(each.holding for each in found), cap)
+
+
+@given(holders(LIVE), CAPS, CAPS)
+def test_among_those_that_kept_their_lease_nobody_is_passed_over(found: list[Ticket], ceiling: int, adaptive: int):
+    held, granted = let_them_ask(found, ceiling=ceiling, cap=min(ceiling, adaptive))
+    left = [each for each in found if not held[each.holder].holding]
     assert all(tickets._order(one) < tickets._order(other) for one in granted for other in left)
+
+
+def test_one_that_lapsed_and_asks_again_takes_nobodys_slot_away():
+    early, lapsed, late, last = (
+        Ticket("b", name, "now", after(0), False, LAPSED if name == "b" else LIVE) for name in "abcd"
+    )
+    held, granted = let_them_ask([early, last, lapsed, late], ceiling=3, cap=3)
+    assert [each.holder for each in granted] == ["a", "d", "b"]  # `last` had its slot before `lapsed` came back
+    assert not held["c"].holding
 
 
 def test_when_the_cap_falls_the_first_in_line_keep_their_slots(state: SharedState):
