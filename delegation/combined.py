@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from delegation import verdict
 from delegation.card import Accept
 from delegation.checkout.merging import Piece
-from delegation.checkout.together import Plan, plan_of, write_combined
+from delegation.checkout.patch_set import Plan, plan_of, write_combined
 from delegation.errors import UsageError, WorkFailed
 from delegation.home import Home
 from delegation.receipt import Verdict, Verification
 from delegation.request import DelegationRequest
-from delegation.steps.room import callers_environment
+from delegation.steps.agent_sandbox import callers_environment
 
 Say = Callable[[str], None]
 

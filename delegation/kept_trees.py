@@ -13,12 +13,12 @@ from typing import Literal
 from pydantic import ValidationError
 
 from delegation.checkout.branches import sweep_branches
-from delegation.checkout.building import remove_folder
 from delegation.checkout.inventory import TreeLine, inventory
 from delegation.checkout.ledger import Entry, Ledger, now
 from delegation.checkout.removal import Swept, size_bytes, sweep
-from delegation.checkout.saving import copied_into, patched_into, restored_into
+from delegation.checkout.snapshots import copied_into, patched_into, restored_into
 from delegation.checkout.tree import Worktree
+from delegation.checkout.tree_content import remove_folder
 from delegation.errors import DelegateError, NotFoundError, UsageError
 from delegation.files import text_or_none
 from delegation.home import Home

@@ -8,7 +8,7 @@ from delegation.errors import UsageError
 from delegation.receipt import Outcome, Receipt
 from delegation.records.wording import FLAGS
 from mcp_entry.results import AppliedBranch, AppliedPatch, AppliedSet
-from mcp_entry.words import verdict_line
+from mcp_entry.wording import verdict_line
 
 if TYPE_CHECKING:
     from delegation.checkout.merging import Piece
@@ -32,7 +32,7 @@ def apply_one(verbs: "Service", text: str, *, any_outcome: bool) -> AppliedPatch
 
 def apply_as_branch(verbs: "Service", texts: Sequence[str], name: str, *, any_outcome: bool) -> AppliedBranch:
     """A new branch with one commit for each change; the working tree stays as it is."""
-    from delegation.checkout.together import make_branch
+    from delegation.checkout.patch_set import make_branch
 
     receipts = [_accepted(verbs.receipt(text), any_outcome) for text in texts]
     repo = _one_repository(receipts)

@@ -20,9 +20,9 @@ from delegation.models.buckets import limit_name_of
 from delegation.receipt import Receipt
 from delegation.request import DelegationRequest
 from mcp_entry.cards import checked_card
+from mcp_entry.progress import finished
 from mcp_entry.results import Started
 from mcp_entry.service import Service
-from mcp_entry.standing import finished
 
 _AT_WORK = ("agent", "collect", "verify", "record")
 _REASONS: tuple[QueueReason, ...] = get_args(QueueReason)

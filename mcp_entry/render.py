@@ -14,8 +14,8 @@ from delegation.records.report import spent
 from delegation.records.store import title_of
 from delegation.records.wording import size_of
 from mcp_entry.columns import Cell, show_columns
-from mcp_entry.standing import progress_line, receipt_of, state_of
-from mcp_entry.words import tokens_line, verdict_line
+from mcp_entry.progress import progress_line, receipt_of, state_of
+from mcp_entry.wording import tokens_line, verdict_line
 
 STACK_AWAY = "(stack not running)"
 """Said of what has not ended while nothing works on it."""

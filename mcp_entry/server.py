@@ -14,10 +14,10 @@ from pydantic import ConfigDict, ValidationError
 
 from delegation.harnesses.order import HarnessName
 from delegation.wrong_values import sentence
-from mcp_entry.desk import Desk
 from mcp_entry.incoming import Incoming, Outgoing
 from mcp_entry.pending import Pending
 from mcp_entry.service import Service
+from mcp_entry.tool_host import ToolHost
 from mcp_entry.tools import backend, batch, delegations, history, provider, reading, single_shot
 from mcp_entry.tools.programs import program_tools
 from mcp_entry.version import version_text
@@ -56,13 +56,13 @@ def build(
 
     Listing the tools opens nothing, so it is answered before any stack runs.
     """
-    desk = Desk(service, pending or Pending())
+    host = ToolHost(service, pending or Pending())
     server = _Server(
         "delegate", title="Delegate", instructions=INSTRUCTIONS, version=version_text(), log_level="WARNING"
     )
     groups = (delegations, batch, provider, single_shot, *program_tools(programs), reading, history, backend)
     for group in (each for each in groups if each.GROUP not in without):
-        for tool in group.tools(desk):
+        for tool in group.tools(host):
             if not offered or tool.name in offered or group.GROUP in offered:
                 server.add_tool(
                     tool.function, name=tool.name, title=tool.title, annotations=tool.annotations, meta=tool.meta

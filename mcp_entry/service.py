@@ -14,8 +14,8 @@ from delegation.receipt import Receipt
 from delegation.records import Progress, RecordStore, Summary
 from delegation.request import DelegationRequest
 from delegation.settings import Settings
+from mcp_entry.progress import finished
 from mcp_entry.results import AppliedBranch, AppliedPatch, AppliedSet, Cancelled, PatchFile, Started
-from mcp_entry.standing import finished
 
 if TYPE_CHECKING:  # httpx and what starts the stack are loaded by the verbs that need them
     from delegation.checkout.inventory import TreeLine
@@ -242,7 +242,7 @@ class Service:
         `added` is said to the model next; without it, why the change was not accepted. Raises UsageError where there
         is neither, and for work in place.
         """
-        from mcp_entry.going_on import card_to_go_on, message_of
+        from mcp_entry.continuing import card_to_go_on, message_of
 
         receipt = self.receipt(text)
         message = message_of(receipt, added)
@@ -257,7 +257,7 @@ class Service:
 
     def _verify_again(self, receipt: Receipt, verify: str | None, setup: str | None) -> Started:
         from delegation.said_at_once import missing_tool
-        from mcp_entry.judging_again import judged_by
+        from mcp_entry.reverify import judged_by
         from mcp_entry.stack import ensure_running
 
         before = self._request(receipt.id)

@@ -11,8 +11,8 @@ from delegation.errors import FailureKind
 from delegation.home import Home
 from delegation.receipt import CommandRun, Cost, Flag, Outcome, PatchSummary, Usage, Verification
 from delegation.records import Summary
-from mcp_entry.standing import progress_line, receipt_of, state_of
-from mcp_entry.words import WATCH_HINT, tokens_line, verdict_line, watch_command
+from mcp_entry.progress import progress_line, receipt_of, state_of
+from mcp_entry.wording import WATCH_HINT, tokens_line, verdict_line, watch_command
 
 _ANSWER, _CLAIM, _TAIL, _MESSAGE, _NAMES = 12_000, 2_000, 2_000, 1_000, 10
 

@@ -11,7 +11,7 @@ from delegation.settings import Settings
 from mcp_entry import stack
 from mcp_entry.lost import close_without_flow
 from mcp_entry.prefect_api import FlowRun
-from mcp_entry.standing import finished
+from mcp_entry.progress import finished
 
 LOOK_SECONDS = 0.2
 _ASK_SECONDS = 2.0

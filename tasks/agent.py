@@ -21,10 +21,10 @@ from delegation.slots.remedy import MOST_THROTTLES, remedy_for
 from delegation.steps.gated import SlotLost, Withheld
 from delegation.work import Work
 from tasks.gate import ComeBack, Gate
-from tasks.ground import HeldGround
+from tasks.launch_caps import LaunchCaps
 from tasks.leases import Leases
+from tasks.model_slot import ModelSlot
 from tasks.progress import ProgressBar, progress_bar
-from tasks.seat import Seat
 from tasks.waiting import WaitingRoom
 
 _LOGIN_LOOK = timedelta(seconds=30)
@@ -41,29 +41,36 @@ def work_in_a_slot(request: DelegationRequest, worktree: Worktree) -> Work:
     with _gate(request, worktree) as gate:
         while True:
             course = steps.course(request)
-            with progress_bar() as bar, gate.seat(course.candidates) as seat:  # no slot is held while the bar ends
-                seat.throttles = course.throttles
-                seat.reserve()
-                steps.hand_over(request, worktree, seat.endpoint)
-                _say_who(course.at_work or request.endpoint.alias, seat.endpoint)
+            with (
+                progress_bar() as bar,
+                gate.model_slot(course.candidates) as model_slot,
+            ):  # no slot is held while the bar ends
+                model_slot.throttles = course.throttles
+                model_slot.reserve()
+                steps.hand_over(request, worktree, model_slot.endpoint)
+                _say_who(course.at_work or request.endpoint.alias, model_slot.endpoint)
                 try:
-                    return _work(request, worktree, seat, bar)
+                    return _work(request, worktree, model_slot, bar)
                 except (EndpointError, Withheld) as error:
                     failure = error
             if isinstance(failure, EndpointError):
-                _note_or_raise(request, seat.endpoint, failure)
+                _note_or_raise(request, model_slot.endpoint, failure)
             else:
-                _note_withheld(request, seat.endpoint, failure)
+                _note_withheld(request, model_slot.endpoint, failure)
 
 
-def _work(request: DelegationRequest, worktree: Worktree, seat: Seat, bar: ProgressBar) -> Work:
+def _work(request: DelegationRequest, worktree: Worktree, model_slot: ModelSlot, bar: ProgressBar) -> Work:
     if request.order is not None:
-        return _run_program(request, request.order, worktree, seat)
-    alias, most = seat.endpoint.alias, request.limits.max_turns
+        return _run_program(request, request.order, worktree, model_slot)
+    alias, most = model_slot.endpoint.alias, request.limits.max_turns
     get_run_logger().info("Model %r begins; it has %s turns at most.", alias, most)
     bar.tell(0.0, f"Turns of {alias}, at most {most}")
     work = steps.work(
-        request, worktree, endpoint=seat.endpoint, gatekeeper=seat, on_turn=lambda report: _tell_turn(report, bar)
+        request,
+        worktree,
+        endpoint=model_slot.endpoint,
+        gatekeeper=model_slot,
+        on_turn=lambda report: _tell_turn(report, bar),
     )
     turns = count(work.turns, "turn")
     get_run_logger().info("The model ended by itself, after %s and %s.", turns, count(work.tool_calls, "tool call"))
@@ -71,7 +78,7 @@ def _work(request: DelegationRequest, worktree: Worktree, seat: Seat, bar: Progr
     return work
 
 
-def _run_program(request: DelegationRequest, order: Order, worktree: Worktree, seat: Seat) -> Work:
+def _run_program(request: DelegationRequest, order: Order, worktree: Worktree, model_slot: ModelSlot) -> Work:
     _refuse_without_login(request)
     logger = get_run_logger()
     logger.info("%s begins; it has %s s at most.", request.agent.name, order.timeout_seconds)
@@ -79,8 +86,8 @@ def _run_program(request: DelegationRequest, order: Order, worktree: Worktree, s
         request,
         worktree,
         order,
-        throttles=seat.throttles,
-        gatekeeper=seat,
+        throttles=model_slot.throttles,
+        gatekeeper=model_slot,
         on_line=lambda line: logger.info("%s", line),
     )
     logger.info("%s ended by itself, after %s.", request.agent.name, count(work.tool_calls, "tool call"))
@@ -138,13 +145,13 @@ def _gate(request: DelegationRequest, worktree: Worktree) -> Generator[Gate]:
     with (
         get_client(sync_client=True) as client,
         steps.shared_state() as state,
-        steps.open_purse(state, request) as purse,
+        steps.hold_budget(state, request) as budget_hold,
     ):
         leases = Leases(client, UUID(run_id) if run_id else uuid4())
         room = WaitingRoom(request, client, UUID(run_id) if run_id else None)
         pool = steps.pool_of_program(request)
-        with HeldGround(request, worktree, pool, state, room) if pool else nullcontext():
-            yield Gate(request, leases, state, purse, room)
+        with LaunchCaps(request, worktree, pool, state, room) if pool else nullcontext():
+            yield Gate(request, leases, state, budget_hold, room)
 
 
 def _say_who(before: str, endpoint: Endpoint) -> None:

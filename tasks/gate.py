@@ -20,10 +20,10 @@ from delegation.failures import QueueReason
 from delegation.request import DelegationRequest, Endpoint
 from delegation.shared_state import SharedState, UnusableTables, cooldowns, tickets
 from delegation.slots.candidates import Cooling, open_candidates
-from delegation.steps.purse import Purse
-from tasks.held import HeldSlot
+from delegation.steps.budget_hold import BudgetHold
+from tasks.held_slot import HeldSlot
 from tasks.leases import Leases
-from tasks.seat import Seat
+from tasks.model_slot import ModelSlot
 
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 2.0
 _DENIED_PAUSE_SECONDS = 1.0
@@ -58,22 +58,22 @@ class Waiting:
 
 
 class Gate:
-    """One delegation's way to a slot. `tell` hears what it waits for at every look, and None once it has its seat."""
+    """One delegation's way to a slot. `tell` hears what it waits for at every look, and None once it has its slot."""
 
     def __init__(
         self,
         request: DelegationRequest,
         leases: Leases,
         state: SharedState,
-        purse: Purse,
+        budget_hold: BudgetHold,
         tell: Callable[[Waiting | None], None],
     ) -> None:
         self._request, self._leases, self._state, self._tell = request, leases, state, tell
-        self._purse = purse
+        self._budget_hold = budget_hold
         self._ceilings: dict[str, tuple[float, int]] = {}
 
-    def seat(self, candidates: Sequence[Endpoint]) -> Seat:
-        """The first seat to be had, preferring the first candidate.
+    def model_slot(self, candidates: Sequence[Endpoint]) -> ModelSlot:
+        """The first slot to be had, preferring the first candidate.
 
         Raises ComeBack when all of them cool down, WorkFailed when they do so for longer than a delegation waits and,
         of kind 'storage', when slots cannot be counted.
@@ -84,7 +84,7 @@ class Gate:
                 pause = _LONGEST_PAUSE_SECONDS
                 try:
                     found = self._look(candidates, time.monotonic() - begun)
-                    if isinstance(found, Seat):
+                    if isinstance(found, ModelSlot):
                         self._leave_others(candidates, found)
                         self._tell(None)
                         return found
@@ -99,8 +99,8 @@ class Gate:
             self._leave_others(candidates, None)
             raise
 
-    def _look(self, candidates: Sequence[Endpoint], waited: float) -> Seat | float:
-        """A seat, or the seconds until the next look."""
+    def _look(self, candidates: Sequence[Endpoint], waited: float) -> ModelSlot | float:
+        """A slot, or the seconds until the next look."""
         now = datetime.now(UTC)
         standing = cooldowns.of(self._state, {each.quota_pool for each in candidates}, now=now)
         opened = open_candidates(candidates, standing, waited, self._request.patience, now)
@@ -111,7 +111,7 @@ class Gate:
         waiting: Waiting | None = None
         for endpoint in opened:
             found = self._try(endpoint, waited)
-            if isinstance(found, Seat):
+            if isinstance(found, ModelSlot):
                 return found
             waiting = waiting or found
         if waiting is None:
@@ -119,7 +119,7 @@ class Gate:
         self._tell(waiting)
         return _pause(waiting)
 
-    def _try(self, endpoint: Endpoint, waited: float) -> Seat | Waiting:
+    def _try(self, endpoint: Endpoint, waited: float) -> ModelSlot | Waiting:
         bucket, holder, now = endpoint.bucket, self._request.id, datetime.now(UTC)
         ceiling = self._ceiling(bucket)
         place = tickets.take(
@@ -145,7 +145,7 @@ class Gate:
         if lease is None:
             self._step_back(endpoint)
             return Waiting(bucket, "bucket_full", place.position, waited)
-        return Seat(self._slot(endpoint, lease, ceiling), self._state, self._purse, endpoint)
+        return ModelSlot(self._slot(endpoint, lease, ceiling), self._state, self._budget_hold, endpoint)
 
     def _slot(self, endpoint: Endpoint, lease: UUID, ceiling: int) -> HeldSlot:
         request = self._request
@@ -178,8 +178,8 @@ class Gate:
             self._ceilings[bucket] = time.monotonic(), ceiling
         return ceiling
 
-    def _leave_others(self, candidates: Sequence[Endpoint], seat: Seat | None) -> None:
-        kept = seat.endpoint.bucket if seat else None
+    def _leave_others(self, candidates: Sequence[Endpoint], model_slot: ModelSlot | None) -> None:
+        kept = model_slot.endpoint.bucket if model_slot else None
         now = datetime.now(UTC)
         for bucket in {each.bucket for each in candidates} - {kept}:
             try:

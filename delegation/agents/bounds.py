@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from delegation.agents.prompt import countdown, time_countdown
 from delegation.agents.resume import State
-from delegation.agents.stops import CancelRequested, LimitReached
+from delegation.agents.stop_reasons import CancelRequested, LimitReached
 from delegation.records.wording import count
 from delegation.request import Limits
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from delegation.agents.ending import last_text
 from delegation.agents.prompt import NOTE_MARK
 from delegation.agents.resume import State
+from delegation.agents.run_end import last_text
 from delegation.records.wording import count
 
 _FILES, _CALLS = 40, 12

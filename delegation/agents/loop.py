@@ -5,17 +5,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
-from delegation.agents.asking import Asking
-from delegation.agents.beginning import Tree, begun, settle_interrupted_turn
 from delegation.agents.bounds import Bounds
-from delegation.agents.ending import recorded_end, result_of
+from delegation.agents.final_reply import nudge_for
 from delegation.agents.journal import Journal
-from delegation.agents.last_word import nudge_for
+from delegation.agents.model_call import Asking
 from delegation.agents.prompt import CALL_CUT, WARN_REPETITION
 from delegation.agents.repetition import Repetition
 from delegation.agents.results import AgentResult, TurnReport
 from delegation.agents.resume import state_from
-from delegation.agents.stops import Broken, CancelRequested, LimitReached, Stop
+from delegation.agents.run_end import recorded_end, result_of
+from delegation.agents.run_start import Tree, begun, settle_interrupted_turn
+from delegation.agents.stop_reasons import Broken, CancelRequested, LimitReached, Stop
 from delegation.agents.tools.answer import ToolAnswer
 from delegation.agents.tools.toolbox import Toolbox
 from delegation.agents.trajectory import Trajectory

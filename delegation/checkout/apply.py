@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegation.checkout.desk import AGENT_SETTINGS_FILE, Desk, make_git_dir, object_stores
 from delegation.checkout.difference import ABSENT, GITLINK, Change, changes_between, listed, shown, write_patch
 from delegation.checkout.exchange import alone, exchange, remove_empty_parents, site_of
 from delegation.checkout.git import Location, git_bytes, locate
 from delegation.checkout.merging import Piece, merge, patched, refuse_uncommitted, scratch, tree_with
+from delegation.checkout.private_git import AGENT_SETTINGS_FILE, PrivateGit, make_git_dir, object_stores
 from delegation.checkout.state import record_state
 from delegation.checkout.user_state import uncommitted_tree
 from delegation.errors import ConflictError, UsageError, WorkFailed
@@ -38,15 +38,15 @@ def apply_in(checkout: Path, patch_file: Path) -> None:
     git_dir = checkout / ".git" if (checkout / ".git").is_dir() else _linked_git_dir(checkout)
     if not (git_dir / AGENT_SETTINGS_FILE).is_file():
         raise WorkFailed("checkout", f"{str(checkout)!r} is a checkout of the user's: only apply_patch may change it")
-    desk = Desk(git_dir, checkout, git_dir / "index")
-    before = desk.word("write-tree")
-    desk.output("apply", "--cached", "--binary", "--whitespace=nowarn", str(patch_file.resolve()))
-    after = desk.word("write-tree")
-    changes = changes_between(desk, before, after)
+    private_git = PrivateGit(git_dir, checkout, git_dir / "index")
+    before = private_git.word("write-tree")
+    private_git.output("apply", "--cached", "--binary", "--whitespace=nowarn", str(patch_file.resolve()))
+    after = private_git.word("write-tree")
+    changes = changes_between(private_git, before, after)
     for change in changes:
         _remove_file(checkout, change.path)
     kept = b"".join(change.path + b"\0" for change in changes if change.mode not in (ABSENT, GITLINK))
-    desk.output("checkout-index", "--force", "-u", "-z", "--stdin", stdin=kept)
+    private_git.output("checkout-index", "--force", "-u", "-z", "--stdin", stdin=kept)
 
 
 def apply_patch(repo: Path, patch_file: Path, base_commit: str, *, undo: Path | None = None) -> Applied:
@@ -69,16 +69,16 @@ def apply_pieces(repo: Path, pieces: Sequence[Piece], *, undo: Path | None = Non
     if source.bare:
         raise UsageError(f"{str(source.top)!r} is a bare repository: it has no files to change, take --branch NAME")
     site = site_of(source.top, source.git_dir)
-    with alone(site), scratch(source) as desk:
-        ours = merged = uncommitted_tree(desk, source)
+    with alone(site), scratch(source) as private_git:
+        ours = merged = uncommitted_tree(private_git, source)
         for piece in pieces:
-            found = patched(desk, piece)
-            refuse_uncommitted(desk, source, ours, found)
-            merged = merge(desk, found.base, merged, found.tree)
-        changes = changes_between(desk, ours, merged)
+            found = patched(private_git, piece)
+            refuse_uncommitted(private_git, source, ours, found)
+            merged = merge(private_git, found.base, merged, found.tree)
+        changes = changes_between(private_git, ours, merged)
         _refuse_in_the_way(source.top, changes)
-        command = _undo_command(desk, source.top, merged, ours, undo) if changes and undo else None
-        exchange(site, changes, lambda folder: _write_out(source, desk, merged, changes, folder))
+        command = _undo_command(private_git, source.top, merged, ours, undo) if changes and undo else None
+        exchange(site, changes, lambda folder: _write_out(source, private_git, merged, changes, folder))
     return Applied(tuple(shown(change.path) for change in changes), undo=command)
 
 
@@ -90,16 +90,16 @@ def _apply_to_folder(folder: Path, pieces: Sequence[Piece], undo: Path | None) -
         raise UsageError(f"{str(folder)!r} is not a git repository: apply one change at a time to it")
     site = site_of(folder, None)
     with alone(site), tempfile.TemporaryDirectory(prefix="delegate-apply-") as aside:
-        desk = make_git_dir(Path(aside) / "git", folder, None)
-        ours = record_state(desk).tree
+        private_git = make_git_dir(Path(aside) / "git", folder, None)
+        ours = record_state(private_git).tree
         try:
-            merged = tree_with(desk, ours, pieces[0].patch_file)
+            merged = tree_with(private_git, ours, pieces[0].patch_file)
         except WorkFailed as error:
             raise ConflictError(f"the patch does not fit {str(folder)!r} as it is now: {error}") from error
-        changes = changes_between(desk, ours, merged)
+        changes = changes_between(private_git, ours, merged)
         _refuse_in_the_way(folder, changes)
-        command = _undo_command(desk, folder, merged, ours, undo) if changes and undo else None
-        exchange(site, changes, lambda new: _check_out(desk, merged, changes, new))
+        command = _undo_command(private_git, folder, merged, ours, undo) if changes and undo else None
+        exchange(site, changes, lambda new: _check_out(private_git, merged, changes, new))
     return Applied(tuple(shown(change.path) for change in changes), undo=command)
 
 
@@ -110,10 +110,10 @@ def _linked_git_dir(checkout: Path) -> Path:
     return Path(os.fsdecode(text.removeprefix(b"gitdir: ").rstrip(b"\n")))
 
 
-def _undo_command(desk: Desk, top: Path, merged: str, ours: str, out: Path) -> str:
+def _undo_command(private_git: PrivateGit, top: Path, merged: str, ours: str, out: Path) -> str:
     """Plain git takes the change back: it checks that all of it still fits before it writes any."""
     kept = _free_name(out)
-    write_patch(desk, merged, ours, kept)
+    write_patch(private_git, merged, ours, kept)
     return shlex.join(["git", "-C", str(top), "apply", "--whitespace=nowarn", str(kept)])
 
 
@@ -149,24 +149,24 @@ def _passes_a_link(top: Path, path: bytes, changes: Sequence[Change]) -> bool:
     return any((top / os.fsdecode(parent)).is_symlink() and parent not in leaving for parent in parents)
 
 
-def _write_out(source: Location, desk: Desk, merged: str, changes: Sequence[Change], folder: Path) -> None:
+def _write_out(source: Location, private_git: PrivateGit, merged: str, changes: Sequence[Change], folder: Path) -> None:
     """The merged files as a checkout of the user's would write them: their line endings, their filters."""
-    index = desk.git_dir / "merged-index"
-    desk.with_index(index).output("read-tree", merged)
+    index = private_git.git_dir / "merged-index"
+    private_git.with_index(index).output("read-tree", merged)
     stores = os.pathsep.join(str(store) for store in object_stores(source.objects))
     env = {
         "GIT_DIR": str(source.git_dir),
         "GIT_WORK_TREE": str(source.top),
         "GIT_INDEX_FILE": str(index),
-        "GIT_OBJECT_DIRECTORY": str(desk.git_dir / "objects"),
+        "GIT_OBJECT_DIRECTORY": str(private_git.git_dir / "objects"),
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": stores,
     }
     folder.mkdir()
     git_bytes(*_CHECK_OUT, f"--prefix={folder}/", cwd=source.top, env=env, stdin=_written(changes))
 
 
-def _check_out(desk: Desk, merged: str, changes: Sequence[Change], folder: Path) -> None:
-    index = desk.with_index(desk.git_dir / "merged-index")
+def _check_out(private_git: PrivateGit, merged: str, changes: Sequence[Change], folder: Path) -> None:
+    index = private_git.with_index(private_git.git_dir / "merged-index")
     index.output("read-tree", merged)
     folder.mkdir()
     index.output(*_CHECK_OUT, f"--prefix={folder}/", stdin=_written(changes))

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegation.checkout.desk import Desk
 from delegation.checkout.difference import changes_between, shown
 from delegation.checkout.patch import tree_now
+from delegation.checkout.private_git import PrivateGit
 from delegation.checkout.publish import import_commit, ref_of, set_ref
 from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
@@ -28,22 +28,22 @@ def make_checkpoint(worktree: Worktree, number: int, *, since: str | None, messa
     A repository that takes no ref (read-only, full) is no failure: the files themselves stay where they are.
     Raises WorkFailed('checkout') when the tree cannot be read.
     """
-    desk = worktree.desk
+    private_git = worktree.private_git
     tree = tree_now(worktree)
-    changed = _names(desk, worktree.snapshot_tree, tree)
+    changed = _names(private_git, worktree.snapshot_tree, tree)
     ref = _kept(worktree, tree, number, message) if changed else None
-    return Checkpoint(tree, ref, changed, _names(desk, since, tree) if since else changed)
+    return Checkpoint(tree, ref, changed, _names(private_git, since, tree) if since else changed)
 
 
-def _names(desk: Desk, old: str, new: str) -> tuple[str, ...]:
-    return tuple(shown(change.path) for change in changes_between(desk, old, new))
+def _names(private_git: PrivateGit, old: str, new: str) -> tuple[str, ...]:
+    return tuple(shown(change.path) for change in changes_between(private_git, old, new))
 
 
 def _kept(worktree: Worktree, tree: str, number: int, message: str) -> str | None:
     repo, ref = Path(worktree.repo), ref_of(worktree.delegation_id, f"checkpoint-{number}")
     try:
-        commit = worktree.desk.commit(tree, worktree.base_commit, message)
-        import_commit(worktree.desk, repo, commit, worktree.base_commit)
+        commit = worktree.private_git.commit(tree, worktree.base_commit, message)
+        import_commit(worktree.private_git, repo, commit, worktree.base_commit)
         set_ref(repo, ref, commit)
     except WorkFailed:
         return None

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegation.checkout.desk import Desk
+from delegation.checkout.private_git import PrivateGit
 from delegation.errors import WorkFailed
 
 ABSENT, LINK, GITLINK = b"000000", b"120000", b"160000"
@@ -31,9 +31,11 @@ class Change:
     path: bytes
 
 
-def changes_between(desk: Desk, old: str, new: str) -> list[Change]:
+def changes_between(private_git: PrivateGit, old: str, new: str) -> list[Change]:
     """What differs, renames as what they are: one file gone and one new."""
-    fields = iter(desk.output("diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", old, new).split(b"\0"))
+    fields = iter(
+        private_git.output("diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", old, new).split(b"\0")
+    )
     changes: list[Change] = []
     for meta, path in zip(fields, fields, strict=False):
         old_mode, mode, old_id, id_, _ = meta[1:].split(b" ")
@@ -41,17 +43,17 @@ def changes_between(desk: Desk, old: str, new: str) -> list[Change]:
     return changes
 
 
-def write_patch(desk: Desk, base: str, target: str, out: Path) -> None:
+def write_patch(private_git: PrivateGit, base: str, target: str, out: Path) -> None:
     """Write the difference of two trees or commits to a file, and prove it. Raises WorkFailed('checkout')."""
-    content = desk.output(*_DIFF, base, target)
+    content = private_git.output(*_DIFF, base, target)
     try:
-        _write_proven(desk, base, target, content, out)
+        _write_proven(private_git, base, target, content, out)
     except OSError as error:
         error.filename = str(out)
         raise
 
 
-def _write_proven(desk: Desk, base: str, target: str, content: bytes, out: Path) -> None:
+def _write_proven(private_git: PrivateGit, base: str, target: str, content: bytes, out: Path) -> None:
     descriptor, aside = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     try:
         with os.fdopen(descriptor, "wb") as stream:
@@ -59,23 +61,23 @@ def _write_proven(desk: Desk, base: str, target: str, content: bytes, out: Path)
                 stream.write(content[start : start + _AT_ONCE_BYTES])
                 stream.flush()
                 os.fsync(stream.fileno())
-        _prove(desk, base, Path(aside), target)
+        _prove(private_git, base, Path(aside), target)
         Path(aside).replace(out)
     except BaseException:
         Path(aside).unlink(missing_ok=True)
         raise
 
 
-def line_counts(desk: Desk, old: str, new: str) -> list[tuple[bytes, bytes, bytes]]:
+def line_counts(private_git: PrivateGit, old: str, new: str) -> list[tuple[bytes, bytes, bytes]]:
     """Added and removed lines (`-` for binary) and the name of each changed file."""
     options = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
-    lines = [line.split(b"\t", 2) for line in desk.output("diff-tree", *options, old, new).split(b"\0")[:-1]]
+    lines = [line.split(b"\t", 2) for line in private_git.output("diff-tree", *options, old, new).split(b"\0")[:-1]]
     return [(added, removed, path) for added, removed, path in lines]
 
 
-def _prove(desk: Desk, base: str, patch: Path, target: str) -> None:
-    wanted = desk.word("rev-parse", f"{target}^{{tree}}")
-    with scratch_index(desk, base) as scratch:
+def _prove(private_git: PrivateGit, base: str, patch: Path, target: str) -> None:
+    wanted = private_git.word("rev-parse", f"{target}^{{tree}}")
+    with scratch_index(private_git, base) as scratch:
         scratch.output("apply", "--cached", "--binary", "--whitespace=nowarn", str(patch))
         given = scratch.word("write-tree")
     if given != wanted:
@@ -83,19 +85,19 @@ def _prove(desk: Desk, base: str, patch: Path, target: str) -> None:
 
 
 @contextmanager
-def copied_index(desk: Desk) -> Generator[Desk]:
+def copied_index(private_git: PrivateGit) -> Generator[PrivateGit]:
     """The snapshot's index stays as it is, so that a second collection starts from the same one."""
-    with tempfile.TemporaryDirectory(dir=desk.git_dir) as folder:
+    with tempfile.TemporaryDirectory(dir=private_git.git_dir) as folder:
         index = Path(folder) / "index"
-        shutil.copy2(desk.index, index)
-        yield desk.with_index(index)
+        shutil.copy2(private_git.index, index)
+        yield private_git.with_index(index)
 
 
 @contextmanager
-def scratch_index(desk: Desk, commit: str) -> Generator[Desk]:
-    """The desk with an index of its own that holds a commit or tree."""
-    with tempfile.TemporaryDirectory(dir=desk.git_dir) as folder:
-        scratch = desk.with_index(Path(folder) / "index")
+def scratch_index(private_git: PrivateGit, commit: str) -> Generator[PrivateGit]:
+    """The private git directory with an index of its own that holds a commit or tree."""
+    with tempfile.TemporaryDirectory(dir=private_git.git_dir) as folder:
+        scratch = private_git.with_index(Path(folder) / "index")
         scratch.output("read-tree", commit)
         yield scratch
 

@@ -108,4 +108,4 @@ def _write(path: Path, mode: int, content: bytes) -> None:
 
 
 def _file(place: str) -> Path:
-    return Path(place) / "desk" / "users-settings.json"
+    return Path(place) / "private-git" / "users-settings.json"

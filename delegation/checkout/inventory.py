@@ -8,7 +8,7 @@ from typing import Literal
 
 from delegation.checkout.ledger import Entry, Ledger
 from delegation.checkout.removal import size_bytes
-from delegation.checkout.saving import unsaved_work
+from delegation.checkout.snapshots import unsaved_work
 from delegation.errors import WorkFailed
 from delegation.home import Home
 

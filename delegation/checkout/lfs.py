@@ -10,8 +10,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegation.checkout.desk import Desk
 from delegation.checkout.git import Location
+from delegation.checkout.private_git import PrivateGit
 
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\nsize (\d+)\n"
@@ -27,7 +27,7 @@ class _Pointer:
     size: int
 
 
-def fill_in_contents(agent: Desk, source: Location) -> tuple[str, ...]:
+def fill_in_contents(agent: PrivateGit, source: Location) -> tuple[str, ...]:
     """Replace pointers by the content they name, as far as it is there; gives warnings for the reader."""
     pointers = [pointer for path in _lfs_paths(agent) if (pointer := _pointer(agent.tree, path))]
     store = source.common_dir / "lfs" / "objects"
@@ -49,7 +49,7 @@ def _warnings(filled: int, left: int) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _lfs_paths(agent: Desk) -> list[bytes]:
+def _lfs_paths(agent: PrivateGit) -> list[bytes]:
     names = agent.output("ls-files", "-z")
     fields = iter(agent.output("check-attr", "-z", "--stdin", "filter", stdin=names).split(b"\0")[:-1])
     return [path for path, _, value in zip(fields, fields, fields, strict=True) if value == b"lfs"]

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegation.checkout.desk import Desk, make_git_dir
 from delegation.checkout.difference import changes_between, listed
 from delegation.checkout.git import Location, ask_git
-from delegation.checkout.remarks import links_leading_out
+from delegation.checkout.patch_warnings import links_leading_out
+from delegation.checkout.private_git import PrivateGit, make_git_dir
 from delegation.errors import ConflictError, UsageError, WorkFailed
 
 
@@ -34,21 +34,23 @@ class Patched:
 
 
 @contextmanager
-def scratch(source: Location) -> Generator[Desk]:
-    """A desk over the user's files that is gone at the end."""
+def scratch(source: Location) -> Generator[PrivateGit]:
+    """A private git directory over the user's files that is gone at the end."""
     with tempfile.TemporaryDirectory(prefix="delegate-apply-") as folder:
         yield make_git_dir(Path(folder) / "git", source.top, source)
 
 
-def patched(desk: Desk, piece: Piece) -> Patched:
+def patched(private_git: PrivateGit, piece: Piece) -> Patched:
     """Apply a piece to its own base. Raises UsageError when the base is unknown, WorkFailed('checkout') when it does
     not fit, ConflictError when it makes links that lead out of the repository."""
-    if desk.ask("cat-file", "-e", f"{piece.base_commit}^{{commit}}").exit_code != 0:
-        raise UsageError(f"the commit {piece.base_commit} that the patch starts from is not in {str(desk.tree)!r}")
-    base = desk.word("rev-parse", f"{piece.base_commit}^{{tree}}")
-    tree = tree_with(desk, base, piece.patch_file)
-    changes = changes_between(desk, base, tree)
-    if leading := links_leading_out(desk, changes):
+    if private_git.ask("cat-file", "-e", f"{piece.base_commit}^{{commit}}").exit_code != 0:
+        raise UsageError(
+            f"the commit {piece.base_commit} that the patch starts from is not in {str(private_git.tree)!r}"
+        )
+    base = private_git.word("rev-parse", f"{piece.base_commit}^{{tree}}")
+    tree = tree_with(private_git, base, piece.patch_file)
+    changes = changes_between(private_git, base, tree)
+    if leading := links_leading_out(private_git, changes):
         raise ConflictError(
             f"the patch makes links that lead out of the repository: {listed(leading)}; read it, and if they are meant "
             f"apply it yourself: git apply {piece.patch_file}"
@@ -56,25 +58,25 @@ def patched(desk: Desk, piece: Piece) -> Patched:
     return Patched(base, tree, tuple(change.path for change in changes))
 
 
-def tree_with(desk: Desk, tree: str, patch_file: Path) -> str:
+def tree_with(private_git: PrivateGit, tree: str, patch_file: Path) -> str:
     """The tree with a patch applied exactly. Raises WorkFailed('checkout') when it does not fit."""
-    index = desk.with_index(desk.git_dir / "patched-index")
+    index = private_git.with_index(private_git.git_dir / "patched-index")
     index.output("read-tree", tree)
     index.output("apply", "--cached", "--binary", "--whitespace=nowarn", str(patch_file.resolve()))
     return index.word("write-tree")
 
 
-def merge(desk: Desk, base: str, ours: str, theirs: str) -> str:
+def merge(private_git: PrivateGit, base: str, ours: str, theirs: str) -> str:
     """The merged tree. Throw-away commits give git the common ancestor. Raises ConflictError naming the files."""
-    root = desk.commit(base, None, "base")
-    sides = desk.commit(ours, root, "ours"), desk.commit(theirs, root, "theirs")
-    answer = desk.ask("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", *sides)
+    root = private_git.commit(base, None, "base")
+    sides = private_git.commit(ours, root, "ours"), private_git.commit(theirs, root, "theirs")
+    answer = private_git.ask("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", *sides)
     if answer.exit_code not in (0, 1):
         raise WorkFailed("checkout", f"{answer.command} failed (git 2.38 or newer is needed): {answer.message}")
     tree, *names = answer.stdout.rstrip(b"\0").split(b"\0")
     if answer.exit_code == 1:
         files = list(dict.fromkeys(_as_the_user_knows_it(name, sides) for name in names))
-        raise ConflictError(f"the patch does not merge with what is in {str(desk.tree)!r} now: {listed(files)}")
+        raise ConflictError(f"the patch does not merge with what is in {str(private_git.tree)!r} now: {listed(files)}")
     return tree.decode()
 
 
@@ -89,14 +91,14 @@ def head_tree(source: Location) -> str:
     return ask_git("rev-parse", "--verify", "--quiet", "HEAD^{tree}", cwd=source.top).stdout.decode().strip()
 
 
-def refuse_uncommitted(desk: Desk, source: Location, ours: str, piece: Patched) -> None:
+def refuse_uncommitted(private_git: PrivateGit, source: Location, ours: str, piece: Patched) -> None:
     """A file with uncommitted changes is the user's, unless it is exactly what the patch starts from or leads to.
 
     Raises ConflictError naming the files.
     """
     paths = piece.paths
-    at_head, at_base = (_entries(desk, tree, paths) for tree in (head_tree(source), piece.base))
-    now, then = (_entries(desk, tree, paths) for tree in (ours, piece.tree))
+    at_head, at_base = (_entries(private_git, tree, paths) for tree in (head_tree(source), piece.base))
+    now, then = (_entries(private_git, tree, paths) for tree in (ours, piece.tree))
     theirs_alone = [
         path for path in paths if now.get(path) not in (at_head.get(path), at_base.get(path), then.get(path))
     ]  # fmt: skip
@@ -107,9 +109,9 @@ def refuse_uncommitted(desk: Desk, source: Location, ours: str, piece: Patched) 
         )
 
 
-def _entries(desk: Desk, tree: str, paths: Sequence[bytes]) -> dict[bytes, bytes]:
+def _entries(private_git: PrivateGit, tree: str, paths: Sequence[bytes]) -> dict[bytes, bytes]:
     if not tree:
         return {}
     wanted = set(paths)
-    lines = (entry.split(b"\t", 1) for entry in desk.output("ls-tree", "-r", "-z", tree).split(b"\0")[:-1])
+    lines = (entry.split(b"\t", 1) for entry in private_git.output("ls-tree", "-r", "-z", tree).split(b"\0")[:-1])
     return {path: meta for meta, path in lines if path in wanted}

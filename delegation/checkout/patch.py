@@ -6,7 +6,6 @@ from pathlib import Path
 from pydantic import Field
 
 from delegation.checkout.apply import Applied, apply_in, apply_patch
-from delegation.checkout.desk import Desk
 from delegation.checkout.difference import (
     ABSENT,
     GITLINK,
@@ -21,9 +20,10 @@ from delegation.checkout.difference import (
 )
 from delegation.checkout.git import locate
 from delegation.checkout.guarded import put_back
-from delegation.checkout.leftovers import ignored_outputs
+from delegation.checkout.ignored_outputs import ignored_outputs
+from delegation.checkout.patch_warnings import Found, remarks_on
+from delegation.checkout.private_git import PrivateGit
 from delegation.checkout.publish import commit_at, publish_commit, ref_of
-from delegation.checkout.remarks import Found, remarks_on
 from delegation.checkout.state import record_state
 from delegation.checkout.submodules import changed_submodules
 from delegation.checkout.worktree import Worktree, seeded_names
@@ -57,22 +57,22 @@ def collect(worktree: Worktree, *, out: Path, message: str) -> Patch | None:
     WorkFailed('checkout') when the tree is gone, when all that changed lies inside a submodule, or when the patch does
     not give the agent's tree; the tree stays.
     """
-    desk = worktree.desk
+    private_git = worktree.private_git
     put_back(worktree)
-    with copied_index(desk) as working:
+    with copied_index(private_git) as working:
         state = record_state(working, seeded_names(worktree))
     inside = _changed_submodules(worktree, state.tree)
-    found = changes_between(desk, worktree.snapshot_tree, state.tree)
-    changes = [change for change in found if not _leads_nowhere(desk, change)]
-    target, mixed = _target(desk, worktree, state.tree if changes == found else None, changes)
-    if not changes or target == desk.word("rev-parse", f"{worktree.base_commit}^{{tree}}"):
+    found = changes_between(private_git, worktree.snapshot_tree, state.tree)
+    changes = [change for change in found if not _leads_nowhere(private_git, change)]
+    target, mixed = _target(private_git, worktree, state.tree if changes == found else None, changes)
+    if not changes or target == private_git.word("rev-parse", f"{worktree.base_commit}^{{tree}}"):
         if inside:
             raise WorkFailed("checkout", f"all changes lie inside submodules, in no patch: {listed(tuple(inside))}")
         worktree.ledger.change(worktree.name, captured_tree=state.tree)
         return None
-    outputs = ignored_outputs(desk, seeded_names(worktree))
-    remarks = remarks_on(Found(Path(worktree.repo), desk, state, changes, mixed, tuple(inside), outputs))
-    patch = _written(desk, worktree, target, out, message)
+    outputs = ignored_outputs(private_git, seeded_names(worktree))
+    remarks = remarks_on(Found(Path(worktree.repo), private_git, state, changes, mixed, tuple(inside), outputs))
+    patch = _written(private_git, worktree, target, out, message)
     worktree.ledger.change(worktree.name, captured_tree=state.tree)
     said = (*patch.warnings, *remarks, *_mixed_with(worktree))
     more = {"ignored_outputs": tuple(map(shown, outputs.names)), "warnings": said}
@@ -91,31 +91,33 @@ def _mixed_with(worktree: Worktree) -> tuple[str, ...]:
 
 def tree_now(worktree: Worktree) -> str:
     """The id of everything that lies in the tree at this moment. Changes nothing. Raises WorkFailed('checkout')."""
-    with copied_index(worktree.desk) as working:
+    with copied_index(worktree.private_git) as working:
         return record_state(working, seeded_names(worktree)).tree
 
 
 def ignored_by_agent(worktree: Worktree) -> tuple[str, ...]:
     """Names of ignored files made since the snapshot, at most fifty; needed where there is no patch too."""
-    return tuple(map(shown, ignored_outputs(worktree.desk, seeded_names(worktree)).names))
+    return tuple(map(shown, ignored_outputs(worktree.private_git, seeded_names(worktree)).names))
 
 
 def _changed_submodules(worktree: Worktree, tree: str) -> dict[bytes, str]:
     source = locate(Path(worktree.repo))
-    return changed_submodules(worktree.desk, source, tree) if source else {}
+    return changed_submodules(worktree.private_git, source, tree) if source else {}
 
 
-def _leads_nowhere(desk: Desk, change: Change) -> bool:
+def _leads_nowhere(private_git: PrivateGit, change: Change) -> bool:
     """A submodule moved to a commit that only the agent has: such a link would break every checkout."""
-    return change.mode == GITLINK and desk.ask("cat-file", "-e", f"{change.id.decode()}^{{commit}}").exit_code != 0
+    return (
+        change.mode == GITLINK and private_git.ask("cat-file", "-e", f"{change.id.decode()}^{{commit}}").exit_code != 0
+    )
 
 
-def _written(desk: Desk, worktree: Worktree, target: str, out: Path, message: str) -> Patch:
+def _written(private_git: PrivateGit, worktree: Worktree, target: str, out: Path, message: str) -> Patch:
     base = worktree.base_commit
-    write_patch(desk, base, target, out)
-    commit = _commit(desk, worktree, target, message)
-    counts = line_counts(desk, base, target)  # before publishing, which may use up what is left of a time limit
-    published = publish_commit(desk, Path(worktree.repo), worktree.delegation_id, commit, base)
+    write_patch(private_git, base, target, out)
+    commit = _commit(private_git, worktree, target, message)
+    counts = line_counts(private_git, base, target)  # before publishing, which may use up what is left of a time limit
+    published = publish_commit(private_git, Path(worktree.repo), worktree.delegation_id, commit, base)
     return Patch(
         path=str(out),
         files=len(counts),
@@ -131,21 +133,27 @@ def _written(desk: Desk, worktree: Worktree, target: str, out: Path, message: st
     )
 
 
-def _commit(desk: Desk, worktree: Worktree, target: str, message: str) -> str:
+def _commit(private_git: PrivateGit, worktree: Worktree, target: str, message: str) -> str:
     """Collecting twice gives one commit: the earlier one is taken where it has this tree on this base."""
     there = commit_at(Path(worktree.repo), ref_of(worktree.delegation_id, "patch"))
-    if there and desk.word("log", "-1", "--no-show-signature", "--format=%T%P", there) == target + worktree.base_commit:
+    if (
+        there
+        and private_git.word("log", "-1", "--no-show-signature", "--format=%T%P", there)
+        == target + worktree.base_commit
+    ):
         return there
-    return desk.commit(target, worktree.base_commit, message)
+    return private_git.commit(target, worktree.base_commit, message)
 
 
-def _target(desk: Desk, worktree: Worktree, final: str | None, changes: list[Change]) -> tuple[str, tuple[bytes, ...]]:
+def _target(
+    private_git: PrivateGit, worktree: Worktree, final: str | None, changes: list[Change]
+) -> tuple[str, tuple[bytes, ...]]:
     """The tree the patch must give on the base (the base with the agent's changes, without what setup left), and the
     files that both changed. It is the final tree where setup left nothing and all changes can be in a patch."""
-    if final and worktree.snapshot_tree == desk.word("rev-parse", f"{worktree.base_commit}^{{tree}}"):
+    if final and worktree.snapshot_tree == private_git.word("rev-parse", f"{worktree.base_commit}^{{tree}}"):
         return final, ()
-    by_setup = {change.path for change in changes_between(desk, worktree.base_commit, worktree.snapshot_tree)}
-    with scratch_index(desk, worktree.base_commit) as overlaid:
+    by_setup = {change.path for change in changes_between(private_git, worktree.base_commit, worktree.snapshot_tree)}
+    with scratch_index(private_git, worktree.base_commit) as overlaid:
         lines = b"".join(map(_overlay, sorted(changes, key=lambda change: change.mode)))
         overlaid.output("update-index", "--add", "--replace", "-z", "--index-info", stdin=lines)
         target = overlaid.word("write-tree")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegation.checkout.desk import Desk
 from delegation.checkout.git import Answer, ask_git, git_bytes, time_limit
+from delegation.checkout.private_git import PrivateGit
 from delegation.errors import WorkFailed
 
 _TRIES = 40
@@ -29,12 +29,12 @@ def ref_of(name: str, what: str) -> str:
     return f"refs/delegate/{name}/{what}"
 
 
-def publish_commit(desk: Desk, repo: Path, delegation_id: str, commit: str, exclude: str) -> Published:
+def publish_commit(private_git: PrivateGit, repo: Path, delegation_id: str, commit: str, exclude: str) -> Published:
     """Import the commit and name it. A repository that takes nothing (read-only, full) is a warning, not a failure:
     the patch on disk is whole without it."""
     ref = ref_of(delegation_id, "patch")
     try:
-        import_commit(desk, repo, commit, exclude)
+        import_commit(private_git, repo, commit, exclude)
         previous = commit_at(repo, ref)
         set_ref(repo, ref, commit)
         return Published(_set_branch(repo, delegation_id, commit, previous), ref)
@@ -42,10 +42,12 @@ def publish_commit(desk: Desk, repo: Path, delegation_id: str, commit: str, excl
         return Published(None, None, (f"no branch was made, the patch file is whole: {error}",))
 
 
-def import_commit(desk: Desk, repo: Path, commit: str, exclude: str | None) -> None:
+def import_commit(private_git: PrivateGit, repo: Path, commit: str, exclude: str | None) -> None:
     """Copy what the commit needs beyond `exclude` into the repository's object store. Raises WorkFailed('checkout')."""
     wanted = f"{commit}\n^{exclude}\n" if exclude else f"{commit}\n"
-    pack = desk.output("pack-objects", "--revs", "--stdout", "--quiet", "--delta-base-offset", stdin=wanted.encode())
+    pack = private_git.output(
+        "pack-objects", "--revs", "--stdout", "--quiet", "--delta-base-offset", stdin=wanted.encode()
+    )
     few = int.from_bytes(pack[8:12], "big") < _UNPACK_BELOW_OBJECTS
     command = ("unpack-objects", "-q") if few else ("index-pack", "--stdin", "--fix-thin")
     with time_limit(None):  # cut short, it would leave half a pack in the user's repository

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from delegation.checkout.building import remove_folder
 from delegation.checkout.ledger import Entry, Ledger, now
-from delegation.checkout.saving import restored_into, save_work, tree_in, unsaved_work
+from delegation.checkout.snapshots import restored_into, save_work, tree_in, unsaved_work
+from delegation.checkout.tree_content import remove_folder
 from delegation.errors import NotFoundError, WorkFailed
 from delegation.home import Home
 

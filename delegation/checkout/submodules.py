@@ -5,8 +5,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegation.checkout.desk import Desk, borrow_objects, give_to_agent, make_git_dir, object_stores
 from delegation.checkout.git import Location, locate
+from delegation.checkout.private_git import PrivateGit, borrow_objects, give_to_agent, make_git_dir, object_stores
 from delegation.checkout.state import record_state
 from delegation.errors import DelegateError
 
@@ -20,16 +20,16 @@ class Submodule:
     name: str | None
 
 
-def submodules_of(desk: Desk, commit: str) -> tuple[Submodule, ...]:
+def submodules_of(private_git: PrivateGit, commit: str) -> tuple[Submodule, ...]:
     """The gitlinks of a commit; one that `.gitmodules` does not list has no name."""
-    if b"160000" not in (listed := desk.output("ls-tree", "-r", "-z", commit)):
+    if b"160000" not in (listed := private_git.output("ls-tree", "-r", "-z", commit)):
         return ()
     entries = [entry.split(b"\t", 1) for entry in listed.split(b"\0") if entry.startswith(b"160000 ")]
-    names = _names(desk, commit)
+    names = _names(private_git, commit)
     return tuple(Submodule(path, meta.split()[2].decode(), names.get(path)) for meta, path in entries)
 
 
-def fill_submodules(agent: Desk, source: Location, commit: str) -> tuple[str, ...]:
+def fill_submodules(agent: PrivateGit, source: Location, commit: str) -> tuple[str, ...]:
     """Give each submodule its files and a git directory of its own below the agent's. Warns of those left empty."""
     warnings: list[str] = []
     for submodule in submodules_of(agent, commit):
@@ -39,29 +39,29 @@ def fill_submodules(agent: Desk, source: Location, commit: str) -> tuple[str, ..
     return tuple(warnings)
 
 
-def changed_submodules(desk: Desk, source: Location, tree: str) -> dict[bytes, str]:
+def changed_submodules(private_git: PrivateGit, source: Location, tree: str) -> dict[bytes, str]:
     """Submodules whose files are not those of the commit that `tree` records, each with the tree id of what is there.
 
     A patch of the repository can only move a submodule to another commit: edits inside of it need a word.
     """
     changed: dict[bytes, str] = {}
-    for submodule in submodules_of(desk, tree):
-        folder = desk.tree / os.fsdecode(submodule.path)
+    for submodule in submodules_of(private_git, tree):
+        folder = private_git.tree / os.fsdecode(submodule.path)
         if not folder.is_dir() or folder.is_symlink() or not any(folder.iterdir()):
             continue
         home = _where_its_objects_are(source, submodule)
-        content = _content(desk, folder, submodule.commit, home)
+        content = _content(private_git, folder, submodule.commit, home)
         if content is not None:
             changed[submodule.path] = content
     return changed
 
 
-def _content(desk: Desk, folder: Path, commit: str, home: Location | None) -> str | None:
-    """The tree id of a submodule's files where it differs from the commit's; recorded in the desk's own store."""
+def _content(private_git: PrivateGit, folder: Path, commit: str, home: Location | None) -> str | None:
+    """The tree id of a submodule's files where it differs from the commit's; recorded in our store."""
     if home:
-        borrow_objects(desk.git_dir, object_stores(home.objects))
-    with tempfile.TemporaryDirectory(dir=desk.git_dir) as aside:
-        inside = Desk(desk.git_dir, folder, Path(aside) / "index", desk.options)
+        borrow_objects(private_git.git_dir, object_stores(home.objects))
+    with tempfile.TemporaryDirectory(dir=private_git.git_dir) as aside:
+        inside = PrivateGit(private_git.git_dir, folder, Path(aside) / "index", private_git.options)
         known = inside.ask("cat-file", "-e", f"{commit}^{{commit}}").exit_code == 0
         inside.output("read-tree", commit if known else "--empty")
         found = record_state(inside).tree
@@ -73,19 +73,19 @@ def submodule_git_dir(git_dir: Path, path: bytes) -> Path:
     return git_dir / "modules" / path.hex()
 
 
-def _fill(agent: Desk, source: Location, submodule: Submodule) -> str | None:
+def _fill(agent: PrivateGit, source: Location, submodule: Submodule) -> str | None:
     tree = agent.tree / os.fsdecode(submodule.path)
     try:
         home = _where_its_objects_are(source, submodule)
         if home is None:
             return "it was never initialised in the repository (git submodule update --init)"
         tree.mkdir(parents=True, exist_ok=True)
-        desk = make_git_dir(submodule_git_dir(agent.git_dir, submodule.path), tree, home, with_refs=True)
-        if desk.ask("cat-file", "-e", f"{submodule.commit}^{{commit}}").exit_code != 0:
+        private_git = make_git_dir(submodule_git_dir(agent.git_dir, submodule.path), tree, home, with_refs=True)
+        if private_git.ask("cat-file", "-e", f"{submodule.commit}^{{commit}}").exit_code != 0:
             return f"commit {submodule.commit} is not in the repository's copy of it"
-        give_to_agent(desk, submodule.commit)
-        desk.output("read-tree", "--reset", "-u", submodule.commit)
-        inner = fill_submodules(desk, home, submodule.commit)
+        give_to_agent(private_git, submodule.commit)
+        private_git.output("read-tree", "--reset", "-u", submodule.commit)
+        inner = fill_submodules(private_git, home, submodule.commit)
     except (DelegateError, OSError) as error:
         return str(error)
     return f"inside it: {'; '.join(inner)}" if inner else None
@@ -100,9 +100,11 @@ def _where_its_objects_are(source: Location, submodule: Submodule) -> Location |
     return locate(folder) if not source.bare and (folder / ".git").exists() else None
 
 
-def _names(desk: Desk, commit: str) -> dict[bytes, str]:
+def _names(private_git: PrivateGit, commit: str) -> dict[bytes, str]:
     """Names by path, from the commit's own `.gitmodules`; a name that leaves the modules folder is not believed."""
-    answer = desk.ask("config", "--blob", f"{commit}:.gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$")
+    answer = private_git.ask(
+        "config", "--blob", f"{commit}:.gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$"
+    )
     pairs = [line.split(b"\n", 1) for line in answer.stdout.split(b"\0") if b"\n" in line]
     named = {path: os.fsdecode(key[len(b"submodule.") : -len(b".path")]) for key, path in pairs}
     return {path: name for path, name in named.items() if ".." not in Path(name).parts and not Path(name).is_absolute()}

@@ -7,8 +7,8 @@ from pathlib import Path
 from pydantic import Field
 
 from delegation.card import Isolation
-from delegation.checkout.desk import AGENT_SETTINGS_FILE, AUTHOR_EMAIL, AUTHOR_NAME, Desk
 from delegation.checkout.ledger import Ledger
+from delegation.checkout.private_git import AGENT_SETTINGS_FILE, AUTHOR_EMAIL, AUTHOR_NAME, PrivateGit
 from delegation.home import Home
 from delegation.values import Value
 
@@ -47,9 +47,9 @@ class Worktree(Value):
         return tree_name(self.delegation_id, Path(self.place))
 
     @property
-    def desk(self) -> Desk:
+    def private_git(self) -> PrivateGit:
         """Our own git directory over the tree, out of the agent's reach."""
-        return desk_at(Path(self.place), Path(self.root))
+        return private_git_at(Path(self.place), Path(self.root))
 
     @property
     def ledger(self) -> Ledger:
@@ -76,8 +76,8 @@ def git_environment(git_dir: Path) -> dict[str, str]:
     return _AGENT_ENVIRONMENT | {"GIT_CONFIG_GLOBAL": str(git_dir / AGENT_SETTINGS_FILE)}
 
 
-def desk_at(place: Path, root: Path) -> Desk:
-    return Desk(place / "desk", root, place / "desk" / "index")
+def private_git_at(place: Path, root: Path) -> PrivateGit:
+    return PrivateGit(place / "private-git", root, place / "private-git" / "index")
 
 
 def tree_name(delegation_id: str, place: Path) -> str:

@@ -5,39 +5,39 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from delegation.checkout.desk import Desk
 from delegation.checkout.git import Location, ask_git, git
+from delegation.checkout.private_git import PrivateGit
 from delegation.checkout.state import differing_paths, record_state
 
 _GLANCE_SECONDS = 5.0
 
 
-def user_desk(desk: Desk, source: Location) -> Desk:
-    """A desk that looks at the user's files, with the user's ignore rules and line endings and a copy of the index.
+def user_git(private_git: PrivateGit, source: Location) -> PrivateGit:
+    """A git directory of ours over the user's files, with their ignore rules, line endings and a copy of the index.
 
     The copy keeps the index's date: by it git knows which entries it may not trust.
     """
-    index = desk.git_dir / "user-index"
+    index = private_git.git_dir / "user-index"
     copied = source.git_dir / "index"
     for shared in source.git_dir.glob("sharedindex.*"):
-        shutil.copy2(shared, desk.git_dir / shared.name)
+        shutil.copy2(shared, private_git.git_dir / shared.name)
     if copied.is_file():
         shutil.copy2(copied, index)
-    looking = replace(desk, tree=source.top, index=index, options=_habits(source))
+    looking = replace(private_git, tree=source.top, index=index, options=_habits(source))
     if not copied.is_file():
         looking.output("read-tree", "--empty")
     looking.ask("update-index", "-q", "--really-refresh")
     return looking
 
 
-def uncommitted_tree(desk: Desk, source: Location) -> str:
+def uncommitted_tree(private_git: PrivateGit, source: Location) -> str:
     """The id of a tree with everything in the user's checkout that is not ignored."""
-    return record_state(user_desk(desk, source)).tree
+    return record_state(user_git(private_git, source)).tree
 
 
-def uncommitted_paths(desk: Desk, source: Location, commit: str) -> list[bytes]:
+def uncommitted_paths(private_git: PrivateGit, source: Location, commit: str) -> list[bytes]:
     """Names of what differs from a commit in the user's checkout: staged, unstaged and untracked."""
-    looking = user_desk(desk, source)
+    looking = user_git(private_git, source)
     staged = looking.output("diff-index", "-z", "--cached", "--name-only", "--no-renames", commit, "--")
     return sorted({*staged.split(b"\0")[:-1], *differing_paths(looking)})
 

@@ -5,11 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from delegation.card import Isolation
-from delegation.checkout.building import build_tree, new_folder, remove_folder
 from delegation.checkout.git import locate, resolve_commit
+from delegation.checkout.ignored_outputs import mark_time
 from delegation.checkout.ledger import Entry, Ledger, lease_of_this_process, now
-from delegation.checkout.leftovers import mark_time
-from delegation.checkout.making import Order, make_files
 from delegation.checkout.state import record_state
 from delegation.checkout.tree import (
     GitPlaces,
@@ -20,6 +18,8 @@ from delegation.checkout.tree import (
     seeded_names,
     tree_name,
 )
+from delegation.checkout.tree_content import build_tree, new_folder, remove_folder
+from delegation.checkout.tree_creation import Order, make_files
 from delegation.errors import UsageError, WorkFailed
 from delegation.home import Home
 
@@ -84,8 +84,8 @@ def create(
 
 def snapshot(worktree: Worktree) -> str:
     """The tree id of everything there now; from here on changes are the agent's. Called after setup."""
-    tree = record_state(worktree.desk, seeded_names(worktree)).tree
-    mark_time(worktree.desk)
+    tree = record_state(worktree.private_git, seeded_names(worktree)).tree
+    mark_time(worktree.private_git)
     worktree.ledger.change(worktree.name, snapshot_tree=tree)
     return tree
 
@@ -124,12 +124,12 @@ def _make_room(ledger: Ledger, name: str, place: Path) -> None:
     entry = ledger.find(name)
     if entry and entry.state == "making" and not entry.is_held and entry.place == str(place):
         _clear(ledger, name, place)
-    elif entry or any((place / part).exists() for part in ("tree", "git", "desk")):
+    elif entry or any((place / part).exists() for part in ("tree", "git", "private-git")):
         raise WorkFailed("checkout", f"a tree already lies at {str(place)!r}: remove it or take another id")
 
 
 def _clear(ledger: Ledger, name: str, place: Path) -> None:
-    for part in ("tree", "git", "desk"):
+    for part in ("tree", "git", "private-git"):
         remove_folder(place / part)
     remove_folder(ledger.own_repository(name))
     if place.is_dir() and not any(place.iterdir()):

@@ -28,7 +28,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Ground:
+class LaunchPlace:
     """Where a job works, canonically: linked worktrees share a project, folders of one checkout share the checkout."""
 
     project: Path
@@ -74,12 +74,12 @@ def ceiling_for(bucket: str, settings: Settings) -> Ceiling:
     return Ceiling(bucket, pool_of(kind, settings).ceiling, said)
 
 
-def ground_of(workdir: Path) -> Ground:
+def launch_place_of(workdir: Path) -> LaunchPlace:
     """The project and the checkout around a folder; without git the folder is both. Raises UsageError as `locate`."""
     place = locate(workdir)
     if place is None:
-        return Ground(workdir.resolve(), workdir.resolve())
-    return Ground(place.common_dir.resolve(), place.top.resolve())
+        return LaunchPlace(workdir.resolve(), workdir.resolve())
+    return LaunchPlace(place.common_dir.resolve(), place.top.resolve())
 
 
 def endpoint_of(order: Order) -> Endpoint:

@@ -20,12 +20,12 @@ from delegation.records import Progress
 from delegation.records.wording import count
 from delegation.request import DelegationRequest, Endpoint
 from delegation.settings import load_settings
+from delegation.steps.agent_sandbox import AgentSandbox, sandbox_of
 from delegation.steps.contacts import Contacts
 from delegation.steps.continuing import take_over_conversation
+from delegation.steps.folders import begin_step, home, record_folder, records
 from delegation.steps.gated import GatedModel, Gatekeeper
-from delegation.steps.known import key_of, known_secrets
-from delegation.steps.place import begin_step, home, record_folder, records
-from delegation.steps.room import Room, room_of
+from delegation.steps.known_secrets import key_of, known_secrets
 from delegation.steps.unwalled import watch_checkout
 from delegation.work import Work
 
@@ -47,13 +47,13 @@ def work(
     """
     begin_step(request.id, "agent")
     started_at = datetime.now(UTC)
-    room = room_of(request, worktree, home())
+    sandbox = sandbox_of(request, worktree, home())
     endpoint = endpoint or request.endpoint
     key = key_of(endpoint, load_settings().environ)
     mask = known_secrets(request)
     trajectory = Trajectory(record_folder(request.id) / "trajectory.jsonl", secrets=mask.values)
     with (
-        watch_checkout(request, confined=room.confiner is not None) as watched,
+        watch_checkout(request, confined=sandbox.confiner is not None) as watched,
         connect(
             endpoint,
             key,
@@ -66,7 +66,7 @@ def work(
             model=gated,
             agent=request.agent,
             task=request.card.task,
-            toolbox=_toolbox(request, endpoint, worktree, room),
+            toolbox=_toolbox(request, endpoint, worktree, sandbox),
             limits=request.limits,
             trajectory=trajectory,
             expects=request.card.expects,
@@ -76,7 +76,7 @@ def work(
             on_turn=lambda report: _tell(request, report, on_turn),
         )
         attempts = attempts_in(trajectory.events(), (request.endpoint, *request.chain))
-        done = _work(result, endpoint, attempts, gated.contacts.all(), room, started_at)
+        done = _work(result, endpoint, attempts, gated.contacts.all(), sandbox, started_at)
     done = mask.value(done.model_copy(update={"warnings": (*done.warnings, *watched.warnings)}))
     publish(record_folder(request.id) / "work.json", done.model_dump_json(indent=1))
     if result.failure is not None:
@@ -86,11 +86,11 @@ def work(
     return done
 
 
-def _toolbox(request: DelegationRequest, endpoint: Endpoint, worktree: Worktree, room: Room) -> Toolbox:
+def _toolbox(request: DelegationRequest, endpoint: Endpoint, worktree: Worktree, sandbox: AgentSandbox) -> Toolbox:
     return Toolbox(
         root=Path(worktree.root),
         workdir=str(Path(worktree.workdir).relative_to(worktree.root)),
-        shell=room.shell if request.run_bash else None,
+        shell=sandbox.shell if request.run_bash else None,
         bash_timeout_seconds=LOCAL_TIMEOUT_SECONDS if endpoint.lane == "local" else CLOUD_TIMEOUT_SECONDS,
         allowed=request.agent.tools,
         may_leave=request.allow_path_escape,
@@ -117,7 +117,7 @@ def _work(
     endpoint: Endpoint,
     attempts: tuple[Attempt, ...],
     endpoints: tuple[str, ...],
-    room: Room,
+    sandbox: AgentSandbox,
     started_at: datetime,
 ) -> Work:
     return Work(
@@ -142,7 +142,7 @@ def _work(
         nudge_reply=result.nudge_reply,
         last_text=result.last_text,
         endpoints=endpoints,
-        confined_by=room.confined_by,
+        confined_by=sandbox.confined_by,
         warnings=result.warnings,
         started_at=started_at,
         ended_at=datetime.now(UTC),

@@ -12,8 +12,8 @@ from delegation.files import publish
 from delegation.masking import Mask
 from delegation.records.store import title_of
 from delegation.request import DelegationRequest
-from delegation.steps.known import known_secrets
-from delegation.steps.place import begin_step, record_folder
+from delegation.steps.folders import begin_step, record_folder
+from delegation.steps.known_secrets import known_secrets
 from delegation.verdict.edits import Change, changes_of
 
 _FACTS = "patch.json"

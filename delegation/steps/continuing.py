@@ -11,7 +11,7 @@ from delegation.errors import WorkFailed
 from delegation.files import publish
 from delegation.kept_trees import worktree_of
 from delegation.request import DelegationRequest
-from delegation.steps.place import home, record_folder
+from delegation.steps.folders import home, record_folder
 
 
 def take_over_change(request: DelegationRequest, worktree: Worktree) -> None:

@@ -12,13 +12,13 @@ from delegation.errors import FailureKind, WorkFailed
 from delegation.failures import FAILURES
 from delegation.records.store import title_of
 from delegation.request import DelegationRequest, Endpoint
-from delegation.slots.course import Course, course_of
-from delegation.steps.place import record_folder
+from delegation.slots.chain_state import ChainState, chain_state_of
+from delegation.steps.folders import record_folder
 
 
-def course(request: DelegationRequest) -> Course:
+def course(request: DelegationRequest) -> ChainState:
     """Where the delegation stands in its chain."""
-    return course_of(request, _log(request).events())
+    return chain_state_of(request, _log(request).events())
 
 
 def note_wait(request: DelegationRequest, endpoint: Endpoint, failure: WorkFailed, *, asked: bool = True) -> None:

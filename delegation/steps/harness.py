@@ -28,9 +28,9 @@ from delegation.records import Progress
 from delegation.request import DelegationRequest
 from delegation.secrets import value_of
 from delegation.settings import Settings, load_settings
+from delegation.steps.folders import begin_step, home, record_folder, records
 from delegation.steps.gated import Gatekeeper
-from delegation.steps.known import key_of, known_secrets
-from delegation.steps.place import begin_step, home, record_folder, records
+from delegation.steps.known_secrets import key_of, known_secrets
 from delegation.steps.record import work_of as earlier_work
 from delegation.steps.unwalled import watch_checkout
 from delegation.work import Work

@@ -10,7 +10,7 @@ from delegation.records import RecordStore
 from delegation.request import DelegationRequest
 from delegation.settings import load_settings
 from delegation.shared_state import claim
-from delegation.steps.place import begin_step, shared_state
+from delegation.steps.folders import begin_step, shared_state
 
 
 def prepare(card: Card | None, request: DelegationRequest | None) -> DelegationRequest:

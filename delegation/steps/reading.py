@@ -10,7 +10,7 @@ from delegation.reading.kept import Kept, Later, with_references
 from delegation.reading.question import Answer, Question, Reader
 from delegation.secrets import value_of
 from delegation.settings import load_settings
-from delegation.steps.place import home, shared_state
+from delegation.steps.folders import home, shared_state
 
 
 def take_question(question_id: str | None, prompt: str, source: str | None) -> str:

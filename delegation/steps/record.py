@@ -23,7 +23,7 @@ from delegation.secrets import forget
 from delegation.settings import load_settings
 from delegation.stack_state import live_state, run_url
 from delegation.steps.collect import collect, collected_before
-from delegation.steps.place import begin_step, home, record_folder, records
+from delegation.steps.folders import begin_step, home, record_folder, records
 from delegation.steps.unfinished import work_from_log
 from delegation.work import Work
 

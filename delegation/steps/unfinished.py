@@ -10,7 +10,7 @@ from delegation.agents.trajectory import Trajectory
 from delegation.receipt import StopReason, Usage
 from delegation.request import DelegationRequest
 from delegation.steps.contacts import Contacts
-from delegation.steps.place import record_folder
+from delegation.steps.folders import record_folder
 from delegation.work import Work
 
 

@@ -10,7 +10,7 @@ from delegation.checkout.git import ask_git
 from delegation.checkout.guarded import put_back
 from delegation.kept_trees import worktree_of
 from delegation.request import DelegationRequest
-from delegation.steps.place import home
+from delegation.steps.folders import home
 
 _NAMED = 10
 _State = Mapping[str, tuple[int, int, int] | str]

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from delegation import verdict
-from delegation.checkout.building import remove_folder
 from delegation.checkout.patch import Patch
+from delegation.checkout.tree_content import remove_folder
 from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
 from delegation.receipt import Verification
 from delegation.request import DelegationRequest
-from delegation.steps.place import begin_step, home, record_folder
-from delegation.steps.room import callers_environment
+from delegation.steps.agent_sandbox import callers_environment
+from delegation.steps.folders import begin_step, home, record_folder
 
 
 def verify(request: DelegationRequest, worktree: Worktree, patch: Patch) -> Verification:

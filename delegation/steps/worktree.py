@@ -9,9 +9,9 @@ from delegation.errors import WorkFailed
 from delegation.files import publish
 from delegation.kept_trees import worktree_of
 from delegation.request import DelegationRequest
+from delegation.steps.agent_sandbox import sandbox_of
 from delegation.steps.continuing import take_over_change
-from delegation.steps.place import begin_step, home, record_folder
-from delegation.steps.room import room_of
+from delegation.steps.folders import begin_step, home, record_folder
 
 SETUP_TIMEOUT_SECONDS = 1800.0
 
@@ -66,7 +66,7 @@ def let_go(request: DelegationRequest) -> None:
 def _set_up(request: DelegationRequest, worktree: Worktree, command: str) -> Worktree:
     """Run the card's setup, then take the snapshot: what setup left is not the agent's."""
     begin_step(request.id, "worktree", detail=f"setup: {command}")
-    done = room_of(request, worktree, home()).shell(command, SETUP_TIMEOUT_SECONDS)
+    done = sandbox_of(request, worktree, home()).shell(command, SETUP_TIMEOUT_SECONDS)
     if done.exit_code != 0:
         ending = "ran out of time" if done.timed_out else f"ended with exit code {done.exit_code}"
         output = (done.stdout.text + done.stderr.text).strip()[-2000:]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from delegation.checkout.desk import object_stores
+from delegation.checkout.private_git import object_stores
 from delegation.checkout.worktree import fresh_checkout
 from delegation.confinement import agent_walls
 from delegation.process import Finished, Limit, child_environment, make_private_folders, run, shell

@@ -22,8 +22,8 @@ from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
 from mcp_entry.exits import CANNOT, OK, OTHER_OUTCOME, STOPPED_WAITING
 from mcp_entry.program_jobs import job_of, status_of_receipt
+from mcp_entry.progress import finished
 from mcp_entry.service import Service
-from mcp_entry.standing import finished
 from mcp_entry.watching import Watch
 
 UNSEEN_SECONDS = 30.0

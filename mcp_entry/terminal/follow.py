@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Self
 
 from delegation.receipt import Receipt
+from mcp_entry.progress import progress_line
 from mcp_entry.service import Service
-from mcp_entry.standing import progress_line
 from mcp_entry.terminal.common import say
 
 

@@ -17,8 +17,8 @@ from delegation.files import publish
 from delegation.receipt import Receipt
 from delegation.settings import Settings
 from delegation.wrong_values import sentence
-from mcp_entry.calls import MAX_ITERATIONS, TIMEOUT_SECONDS, agentic_card, folder_of, question_card, text_of
 from mcp_entry.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
+from mcp_entry.one_shot import MAX_ITERATIONS, TIMEOUT_SECONDS, agentic_card, folder_of, question_card, text_of
 from mcp_entry.service import Service
 from mcp_entry.submission import QueueFull
 from mcp_entry.terminal.card_input import text_of_source

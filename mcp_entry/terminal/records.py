@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from delegation.errors import NotFoundError, UsageError
 from mcp_entry.exits import OK
-from mcp_entry.standing import receipt_of
+from mcp_entry.progress import receipt_of
 from mcp_entry.terminal.common import AsJson, Id, print_json, say, service
 
 

@@ -17,7 +17,7 @@ from mcp_entry.service import RerunFrom, Service
 from mcp_entry.terminal.card_input import CardOptions, TaskSource, card_of
 from mcp_entry.terminal.common import AsJson, Id, print_json, print_line, say, service
 from mcp_entry.terminal.follow import StoppedWaiting, follow
-from mcp_entry.words import watch_command
+from mcp_entry.wording import watch_command
 
 NoWait = Annotated[bool, Parameter(name="--no-wait", negative="", show_default=False, help="Print the id and return.")]
 _CANCEL_SECONDS = 60

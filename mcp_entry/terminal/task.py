@@ -9,7 +9,8 @@ from delegation.card import Card
 from delegation.errors import UsageError
 from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
-from mcp_entry.calls import (
+from mcp_entry.exits import STOPPED_WAITING, NotAnswered
+from mcp_entry.one_shot import (
     MAX_ITERATIONS,
     TIMEOUT_SECONDS,
     agentic_card,
@@ -18,7 +19,6 @@ from mcp_entry.calls import (
     question_card,
     text_of,
 )
-from mcp_entry.exits import STOPPED_WAITING, NotAnswered
 from mcp_entry.service import Service
 from mcp_entry.terminal.card_input import words_of
 from mcp_entry.terminal.common import AsJson, print_json, print_line, say, service

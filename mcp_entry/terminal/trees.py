@@ -137,13 +137,13 @@ def _shell_in(verbs: "Service", delegation_id: str, folder: Path) -> None:
 def _environment(verbs: "Service", delegation_id: str) -> dict[str, str]:
     """The agent's: private home and temp, no keys, an identity for git. The walls are not put up around a person."""
     from delegation.kept_trees import worktree_of
-    from delegation.steps.room import room_of
+    from delegation.steps.agent_sandbox import sandbox_of
 
     request = verbs.records.request(delegation_id).model_copy(update={"confinement": "off"})
     tree = worktree_of(verbs.settings.home, delegation_id)
     assert tree is not None, "it was there a moment ago"
     own: dict[str, Any] = {"TERM": verbs.settings.environ.get("TERM", "dumb"), "DELEGATE_TREE": delegation_id}
-    return {**room_of(request, tree, verbs.settings.home).env, **own}
+    return {**sandbox_of(request, tree, verbs.settings.home).env, **own}
 
 
 def _kept(line: "TreeLine") -> str:

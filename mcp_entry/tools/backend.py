@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from mcp_entry.backend import AgentLine, Backend, agents, backend
-from mcp_entry.desk import Desk, Tool, expected
+from mcp_entry.tool_host import Tool, ToolHost, expected
 from mcp_entry.views import clipped
 
 GROUP = "backend"
@@ -21,13 +21,13 @@ class Agents(BaseModel):
     left_out: int = 0
 
 
-def tools(desk: Desk) -> Iterable[Tool]:
-    """All of the group, serving at this desk."""
-    yield Tool("list_local_agents", "List agents", _agents(desk), read_only=True)
-    yield Tool("local_backend_status", "Ask what answers", _status(desk), read_only=True)
+def tools(host: ToolHost) -> Iterable[Tool]:
+    """All of the group, served by this host."""
+    yield Tool("list_local_agents", "List agents", _agents(host), read_only=True)
+    yield Tool("local_backend_status", "Ask what answers", _status(host), read_only=True)
 
 
-def _agents(desk: Desk) -> Any:
+def _agents(host: ToolHost) -> Any:
     @expected
     async def list_local_agents(
         workdir: Annotated[
@@ -35,7 +35,7 @@ def _agents(desk: Desk) -> Any:
         ] = None,
     ) -> Agents:
         """Agents that delegate_to_local_agent can be asked for: Markdown files of the repository and of the user."""
-        found = await desk.call(lambda verbs: agents(verbs.settings, Path(verbs.workdir(workdir))))
+        found = await host.call(lambda verbs: agents(verbs.settings, Path(verbs.workdir(workdir))))
         shown = [
             each.model_copy(update={"description": clipped(each.description or "", 300) or None})
             for each in found[:_MOST]
@@ -45,11 +45,11 @@ def _agents(desk: Desk) -> Any:
     return list_local_agents
 
 
-def _status(desk: Desk) -> Any:
+def _status(host: ToolHost) -> Any:
     @expected
     async def local_backend_status() -> Backend:
         """Whether the stack runs, which models can be named, and which endpoints answer now. Spends nothing."""
-        found = await desk.call(lambda verbs: backend(verbs.settings))
+        found = await host.call(lambda verbs: backend(verbs.settings))
         return found.model_copy(update={"models": found.models[:_MOST]})
 
     return local_backend_status

@@ -10,9 +10,9 @@ from delegation.errors import DelegateError, UsageError
 from delegation.receipt import Outcome
 from delegation.wrong_values import sentence
 from mcp_entry.cards import checked_card, fields_of
-from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
 from mcp_entry.service import Service
-from mcp_entry.tool_words import for_tools
+from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
+from mcp_entry.tool_wording import for_tools
 from mcp_entry.tools.delegations import WaitSeconds
 from mcp_entry.views import clipped, view_of
 
@@ -59,12 +59,12 @@ class Batch(BaseModel):
     notes: list[str] = Field(default_factory=list)
 
 
-def tools(desk: Desk) -> Iterable[Tool]:
-    """The one tool, serving at this desk."""
-    yield Tool("delegate_batch", "Delegate several and wait", _batch(desk), read_only=False)
+def tools(host: ToolHost) -> Iterable[Tool]:
+    """The one tool, served by this host."""
+    yield Tool("delegate_batch", "Delegate several and wait", _batch(host), read_only=False)
 
 
-def _batch(desk: Desk) -> Any:
+def _batch(host: ToolHost) -> Any:
     @expected
     async def delegate_batch(
         ctx: Ctx,
@@ -75,14 +75,14 @@ def _batch(desk: Desk) -> Any:
 
         Each is a delegation of its own, in its own worktree. One that fails or is refused stops no other.
         """
-        await desk.call(lambda verbs: _check_size(verbs, tasks))
+        await host.call(lambda verbs: _check_size(verbs, tasks))
         keys = [key_of(ctx, "delegate_batch", part) for part in range(len(tasks))]
-        submitted = await desk.call_to_the_end(
+        submitted = await host.call_to_the_end(
             lambda verbs: [_submitted(verbs, task, key) for task, key in zip(tasks, keys, strict=True)]
         )
         ids = [each for each in submitted if not isinstance(each, DelegateError)]
-        notes = await desk.wait(ids, waiting_seconds(wait_seconds, ctx), ctx)
-        results = await desk.call(lambda verbs: _results(verbs, tasks, submitted))
+        notes = await host.wait(ids, waiting_seconds(wait_seconds, ctx), ctx)
+        results = await host.call(lambda verbs: _results(verbs, tasks, submitted))
         ended = all(result.outcome is not None for result in results if result.delegation_id)
         return Batch(results=results, all_ended=ended, notes=notes[:5])
 

@@ -8,12 +8,12 @@ from pydantic import BaseModel, Field, SkipValidation
 from delegation.card import Accept, Card, Expects, Isolation, Lane
 from delegation.errors import DelegateError, UsageError
 from mcp_entry.cards import checked_card, fields_of
-from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
 from mcp_entry.results import Started
 from mcp_entry.service import RerunFrom, Service
-from mcp_entry.tool_words import for_tools
+from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
+from mcp_entry.tool_wording import for_tools
 from mcp_entry.views import Delegation, bounded, view_of
-from mcp_entry.words import WATCH_HINT, watch_command
+from mcp_entry.wording import WATCH_HINT, watch_command
 
 GROUP = "delegations"
 _MOST_CARDS, _MOST_IDS = 64, 30
@@ -79,19 +79,19 @@ class ApplyResult(BaseModel):
     warnings: list[str] = Field(default_factory=list)
 
 
-def tools(desk: Desk) -> Iterable[Tool]:
-    """All of the group, serving at this desk."""
+def tools(host: ToolHost) -> Iterable[Tool]:
+    """All of the group, served by this host."""
     yield Tool(
-        "delegate_to_local_agent", "Delegate a piece of work", _delegate(desk), read_only=False, always_loaded=True
+        "delegate_to_local_agent", "Delegate a piece of work", _delegate(host), read_only=False, always_loaded=True
     )
-    yield Tool("submit_delegations", "Submit several", _submit(desk), read_only=False)
-    yield Tool("poll_delegations", "Ask how they stand", _poll(desk), read_only=True, always_loaded=True)
-    yield Tool("cancel_delegation", "End a delegation", _cancel(desk), read_only=False)
-    yield Tool("apply_delegation", "Apply its change", _apply(desk), read_only=False)
-    yield Tool("rerun_delegation", "Do it again", _rerun(desk), read_only=False)
+    yield Tool("submit_delegations", "Submit several", _submit(host), read_only=False)
+    yield Tool("poll_delegations", "Ask how they stand", _poll(host), read_only=True, always_loaded=True)
+    yield Tool("cancel_delegation", "End a delegation", _cancel(host), read_only=False)
+    yield Tool("apply_delegation", "Apply its change", _apply(host), read_only=False)
+    yield Tool("rerun_delegation", "Do it again", _rerun(host), read_only=False)
 
 
-def _delegate(desk: Desk) -> Any:
+def _delegate(host: ToolHost) -> Any:
     @expected
     async def delegate_to_local_agent(
         ctx: Ctx,
@@ -136,7 +136,7 @@ def _delegate(desk: Desk) -> Any:
         It works in a worktree of its own: nothing of yours changes before apply_delegation. Waits for the end where the
         client allows it; otherwise answers with the id, and the work goes on.
         """
-        verbs = await desk.call(lambda verbs: verbs)
+        verbs = await host.call(lambda verbs: verbs)
         fields = {
             "task": task, "repo": verbs.workdir(workdir), "agent": agent_name, "model": model, "verify": verify,
             "setup": setup, "base": base, "expects": expects, "accept": accept, "wants": tuple(wants or ()),
@@ -145,13 +145,13 @@ def _delegate(desk: Desk) -> Any:
             "key": key or key_of(ctx, "delegate_to_local_agent"),
         }  # fmt: skip
         card = checked_card(fields, "the arguments")
-        started = await desk.call_to_the_end(lambda verbs: verbs.submit(card, tool="delegate_to_local_agent"))
-        return await waited(desk, started.id, waiting_seconds(wait_seconds, ctx), ctx)
+        started = await host.call_to_the_end(lambda verbs: verbs.submit(card, tool="delegate_to_local_agent"))
+        return await waited(host, started.id, waiting_seconds(wait_seconds, ctx), ctx)
 
     return delegate_to_local_agent
 
 
-def _submit(desk: Desk) -> Any:
+def _submit(host: ToolHost) -> Any:
     @expected
     async def submit_delegations(
         ctx: Ctx, cards: Annotated[list[SkipValidation[Card]], Field(min_length=1, max_length=_MOST_CARDS)]
@@ -159,7 +159,7 @@ def _submit(desk: Desk) -> Any:
         """Submit several pieces of work and return their ids at once. A card that is refused stops no other."""
         keys = [key_of(ctx, "submit_delegations", part) for part in range(len(cards))]
         return Submissions(
-            delegations=await desk.call_to_the_end(
+            delegations=await host.call_to_the_end(
                 lambda verbs: [_submitted(verbs, card, key) for card, key in zip(cards, keys, strict=True)]
             )
         )
@@ -185,7 +185,7 @@ def _submitted(verbs: Service, given: object, key: str | None) -> Submitted:
     )
 
 
-def _poll(desk: Desk) -> Any:
+def _poll(host: ToolHost) -> Any:
     @expected
     async def poll_delegations(
         ctx: Ctx,
@@ -196,9 +196,9 @@ def _poll(desk: Desk) -> Any:
 
         Long texts are shortened; polling one alone shows more of it.
         """
-        known, unknown = await desk.call(lambda verbs: _identified(verbs, ids))
-        notes = await desk.wait(known, wait_seconds, ctx)
-        views = await desk.call(lambda verbs: _views(verbs, known))
+        known, unknown = await host.call(lambda verbs: _identified(verbs, ids))
+        notes = await host.wait(known, wait_seconds, ctx)
+        views = await host.call(lambda verbs: _views(verbs, known))
         return Polled(
             delegations=bounded(views),
             unknown=unknown,
@@ -224,17 +224,17 @@ def _views(verbs: Service, ids: list[str]) -> list[Delegation]:
     return [view_of(verbs.summary(each), verbs.settings.home, brief=len(ids) > 1) for each in ids]
 
 
-def _cancel(desk: Desk) -> Any:
+def _cancel(host: ToolHost) -> Any:
     @expected
     async def cancel_delegation(delegation_id: Id) -> CancelResult:
         """End a delegation of any kind. What it did until then is kept; poll_delegations shows the end."""
-        done = await desk.call(lambda verbs: verbs.cancel(delegation_id))
+        done = await host.call(lambda verbs: verbs.cancel(delegation_id))
         return CancelResult(delegation_id=done.id, state=done.state, had_ended=done.had_ended)
 
     return cancel_delegation
 
 
-def _apply(desk: Desk) -> Any:
+def _apply(host: ToolHost) -> Any:
     @expected
     async def apply_delegation(
         delegation_id: Id,
@@ -244,7 +244,7 @@ def _apply(desk: Desk) -> Any:
 
         It stays uncommitted. Changes that were not accepted are refused unless `any_outcome`.
         """
-        done = await desk.call_to_the_end(lambda verbs: verbs.apply(delegation_id, any_outcome=any_outcome))
+        done = await host.call_to_the_end(lambda verbs: verbs.apply(delegation_id, any_outcome=any_outcome))
         return ApplyResult(
             delegation_id=done.id,
             repo=done.repo,
@@ -258,7 +258,7 @@ def _apply(desk: Desk) -> Any:
     return apply_delegation
 
 
-def _rerun(desk: Desk) -> Any:
+def _rerun(host: ToolHost) -> Any:
     @expected
     async def rerun_delegation(
         ctx: Ctx,
@@ -292,14 +292,14 @@ def _rerun(desk: Desk) -> Any:
                 raise UsageError("continue_from stands alone: leave out delegation_id, from_step, verify and setup")
             return verbs.go_on(continue_from, added=prompt_add, model=model, key=key)
 
-        started = await desk.call_to_the_end(again)
-        return await waited(desk, started.id, waiting_seconds(wait_seconds, ctx), ctx)
+        started = await host.call_to_the_end(again)
+        return await waited(host, started.id, waiting_seconds(wait_seconds, ctx), ctx)
 
     return rerun_delegation
 
 
-async def waited(desk: Desk, delegation_id: str, seconds: float, ctx: Ctx) -> Delegation:
+async def waited(host: ToolHost, delegation_id: str, seconds: float, ctx: Ctx) -> Delegation:
     """How it stands after waiting for its end, for so long at most."""
-    notes = await desk.wait([delegation_id], seconds, ctx)
-    view = await desk.call(lambda verbs: view_of(verbs.summary(delegation_id), verbs.settings.home))
+    notes = await host.wait([delegation_id], seconds, ctx)
+    view = await host.call(lambda verbs: view_of(verbs.summary(delegation_id), verbs.settings.home))
     return view.model_copy(update={"warnings": [for_tools(said) for said in (*view.warnings, *notes)]})

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from mcp_entry.desk import Desk, Tool, expected
 from mcp_entry.service import Service
+from mcp_entry.tool_host import Tool, ToolHost, expected
 from mcp_entry.tools.delegations import Id
 from mcp_entry.views import Line, clipped, line_of
 
@@ -52,30 +52,30 @@ class TranscriptPage(BaseModel):
     entries: list[TranscriptEntry]
 
 
-def tools(desk: Desk) -> Iterable[Tool]:
-    """All of the group, serving at this desk."""
-    yield Tool("list_recent_delegations", "List delegations", _list(desk), read_only=True)
-    yield Tool("get_delegation_patch", "Read its change", _patch(desk), read_only=True)
-    yield Tool("get_delegation_transcript", "Read what the agent did", _transcript(desk), read_only=True)
+def tools(host: ToolHost) -> Iterable[Tool]:
+    """All of the group, served by this host."""
+    yield Tool("list_recent_delegations", "List delegations", _list(host), read_only=True)
+    yield Tool("get_delegation_patch", "Read its change", _patch(host), read_only=True)
+    yield Tool("get_delegation_transcript", "Read what the agent did", _transcript(host), read_only=True)
 
 
-def _list(desk: Desk) -> Any:
+def _list(host: ToolHost) -> Any:
     @expected
     async def list_recent_delegations(limit: Annotated[int, Field(ge=1, le=50)] = 20) -> Listed:
         """Delegations of this user, newest first, from whichever session; works while the stack is down."""
-        lines = await desk.call(lambda verbs: [line_of(summary) for summary in verbs.summaries(limit)])
+        lines = await host.call(lambda verbs: [line_of(summary) for summary in verbs.summaries(limit)])
         return Listed(delegations=lines)
 
     return list_recent_delegations
 
 
-def _patch(desk: Desk) -> Any:
+def _patch(host: ToolHost) -> Any:
     @expected
     async def get_delegation_patch(
         delegation_id: Id, offset: Annotated[int, Field(ge=0, description="First byte to read.")] = 0
     ) -> PatchPage:
         """The change as a unified diff, in parts; `path` is the file with all of it."""
-        return await desk.call(lambda verbs: _patch_page(verbs, delegation_id, offset))
+        return await host.call(lambda verbs: _patch_page(verbs, delegation_id, offset))
 
     return get_delegation_patch
 
@@ -110,7 +110,7 @@ def _whole_characters(part: bytes) -> bytes:
     return part
 
 
-def _transcript(desk: Desk) -> Any:
+def _transcript(host: ToolHost) -> Any:
     @expected
     async def get_delegation_transcript(
         delegation_id: Id,
@@ -118,7 +118,7 @@ def _transcript(desk: Desk) -> Any:
         limit: Annotated[int, Field(ge=1, le=200)] = 50,
     ) -> TranscriptPage:
         """What the agent said and did, entry by entry, also while it works. `path` has all of it."""
-        return await desk.call(lambda verbs: _transcript_page(verbs, delegation_id, offset, limit))
+        return await host.call(lambda verbs: _transcript_page(verbs, delegation_id, offset, limit))
 
     return get_delegation_transcript
 

@@ -9,12 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from delegation.harnesses.order import LONGEST_SECONDS, HarnessName
 from delegation.harnesses.polling import codex_account
 from delegation.harnesses.pools import KINDS
-from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
 from mcp_entry.program_jobs import job_fields, submit_jobs
 from mcp_entry.service import Service
-from mcp_entry.tool_words import for_tools
+from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
+from mcp_entry.tool_wording import for_tools
 from mcp_entry.tools.delegations import WaitSeconds
-from mcp_entry.words import JOBS_WATCH_HINT, jobs_watch_command
+from mcp_entry.wording import JOBS_WATCH_HINT, jobs_watch_command
 
 _MOST_TASKS, _MOST_IDS = 64, 40
 _TITLES: Mapping[str, str] = {"codex": "Codex", "gemini": "Gemini", "dsh": "dsh"}
@@ -93,16 +93,16 @@ class ProgramTools:
     def GROUP(self) -> str:  # noqa: N802  # as the modules of other groups
         return self.harness
 
-    def tools(self, desk: Desk) -> Iterable[Tool]:
+    def tools(self, host: ToolHost) -> Iterable[Tool]:
         """Submit, poll, cancel, and for Codex and Gemini the call that waits."""
         name, title = self.harness, _TITLES[self.harness]
         waiting = {"codex": _delegate_to_codex, "gemini": _delegate_to_gemini}.get(name)
         if waiting is not None:
-            yield Tool(f"delegate_to_{name}", f"Delegate to {title} and wait", waiting(desk), read_only=False)
+            yield Tool(f"delegate_to_{name}", f"Delegate to {title} and wait", waiting(host), read_only=False)
         submit = {"codex": _submit_codex, "gemini": _submit_gemini, "dsh": _submit_dsh}[name]
-        yield Tool(f"submit_{name}", f"Submit jobs to {title}", submit(desk), read_only=False)
-        yield Tool(f"poll_{name}", f"How jobs of {title} stand", _poll(desk, name), read_only=True)
-        yield Tool(f"cancel_{name}", f"Cancel a job of {title}", _cancel(desk, name), read_only=False)
+        yield Tool(f"submit_{name}", f"Submit jobs to {title}", submit(host), read_only=False)
+        yield Tool(f"poll_{name}", f"How jobs of {title} stand", _poll(host, name), read_only=True)
+        yield Tool(f"cancel_{name}", f"Cancel a job of {title}", _cancel(host, name), read_only=False)
 
 
 def program_tools(harnesses: Iterable[HarnessName]) -> tuple[ProgramTools, ...]:
@@ -110,7 +110,7 @@ def program_tools(harnesses: Iterable[HarnessName]) -> tuple[ProgramTools, ...]:
     return tuple(ProgramTools(each) for each in harnesses if each in KINDS)
 
 
-def _delegate_to_codex(desk: Desk) -> Callable[..., Any]:
+def _delegate_to_codex(host: ToolHost) -> Callable[..., Any]:
     @expected
     async def delegate_to_codex(
         ctx: Ctx,
@@ -128,12 +128,12 @@ def _delegate_to_codex(desk: Desk) -> Callable[..., Any]:
         ended well, not that the work is right. Codex is a cloud service: no patients' or other personal data."""
         fields = {"task": task, "workdir": workdir, "model": model, "sandbox": sandbox, "timeout_s": timeout_s,
                   "effort": effort, "allow_over_quota": allow_over_quota, "verify": verify}  # fmt: skip
-        return await _waited(desk, "codex", fields, wait_seconds, ctx)
+        return await _waited(host, "codex", fields, wait_seconds, ctx)
 
     return delegate_to_codex
 
 
-def _delegate_to_gemini(desk: Desk) -> Callable[..., Any]:
+def _delegate_to_gemini(host: ToolHost) -> Callable[..., Any]:
     @expected
     async def delegate_to_gemini(
         ctx: Ctx,
@@ -147,53 +147,53 @@ def _delegate_to_gemini(desk: Desk) -> Callable[..., Any]:
         """Let Gemini (Antigravity) do a piece of work in its jail, and wait. It uploads files of the folder: no
         patients' or other personal data in the task or in any file there."""
         fields = {"task": task, "workdir": workdir, "effort": effort, "timeout_s": timeout_s, "verify": verify}
-        return await _waited(desk, "gemini", fields, wait_seconds, ctx)
+        return await _waited(host, "gemini", fields, wait_seconds, ctx)
 
     return delegate_to_gemini
 
 
-def _submit_codex(desk: Desk) -> Callable[..., Any]:
+def _submit_codex(host: ToolHost) -> Callable[..., Any]:
     @expected
     async def submit_codex(
         ctx: Ctx, tasks: Annotated[list[CodexTask], Field(min_length=1, max_length=_MOST_TASKS)]
     ) -> Jobs:
         """Start jobs of the Codex CLI under the user's ChatGPT plan; all, or none if one cannot be. Give each a
         worktree of its own as `workdir` where you want the files there. Codex is a cloud service: no personal data."""
-        return await _submitted(desk, "codex", tasks, ctx)
+        return await _submitted(host, "codex", tasks, ctx)
 
     return submit_codex
 
 
-def _submit_gemini(desk: Desk) -> Callable[..., Any]:
+def _submit_gemini(host: ToolHost) -> Callable[..., Any]:
     @expected
     async def submit_gemini(
         ctx: Ctx, tasks: Annotated[list[GeminiTask], Field(min_length=1, max_length=_MOST_TASKS)]
     ) -> Jobs:
         """Start jobs of Gemini (Antigravity) in their jail; all, or none if one cannot be. It uploads files of the
         folder: no patients' or other personal data in the task or in any file there."""
-        return await _submitted(desk, "gemini", tasks, ctx)
+        return await _submitted(host, "gemini", tasks, ctx)
 
     return submit_gemini
 
 
-def _submit_dsh(desk: Desk) -> Callable[..., Any]:
+def _submit_dsh(host: ToolHost) -> Callable[..., Any]:
     @expected
     async def submit_dsh(
         ctx: Ctx, tasks: Annotated[list[DshTask], Field(min_length=1, max_length=_MOST_TASKS)]
     ) -> Jobs:
         """Start jobs of dsh; all, or none if one cannot be. Its change is not applied: it lies in `out_dir` of the
         poll. Cloud models get code only, never personal data."""
-        return await _submitted(desk, "dsh", tasks, ctx)
+        return await _submitted(host, "dsh", tasks, ctx)
 
     return submit_dsh
 
 
-def _poll(desk: Desk, harness: HarnessName) -> Callable[..., Any]:
+def _poll(host: ToolHost, harness: HarnessName) -> Callable[..., Any]:
     @expected
     async def poll(ids: Annotated[list[str], Field(min_length=1, max_length=_MOST_IDS)]) -> PolledJobs:
         """How jobs stand: queued (and why), running, done, failed, timeout, cancelled, auth_failed, lost, unknown.
         `done` is the program's word; `verdict` is ours. Do not poll in a loop: run the `watch` of the submit."""
-        return await desk.call(lambda verbs: _polled(verbs, harness, ids))
+        return await host.call(lambda verbs: _polled(verbs, harness, ids))
 
     return poll
 
@@ -206,11 +206,11 @@ def _polled(verbs: Service, harness: HarnessName, ids: Sequence[str]) -> PolledJ
     return PolledJobs(jobs=jobs, account=codex_account(verbs.settings, cooling_down=cooling))
 
 
-def _cancel(desk: Desk, harness: HarnessName) -> Callable[..., Any]:
+def _cancel(host: ToolHost, harness: HarnessName) -> Callable[..., Any]:
     @expected
     async def cancel(id: str) -> dict[str, Any]:  # noqa: A002  # the argument's known name
         """End a job, queued or running; nothing happens to one that has ended. What it had changed is kept."""
-        return await desk.call_to_the_end(lambda verbs: _cancelled(verbs, harness, id))
+        return await host.call_to_the_end(lambda verbs: _cancelled(verbs, harness, id))
 
     return cancel
 
@@ -223,29 +223,29 @@ def _cancelled(verbs: Service, harness: HarnessName, text: str) -> dict[str, Any
     return job_fields(verbs, harness, text) if done.had_ended else {"id": done.id, "status": "cancelling"}
 
 
-async def _submitted(desk: Desk, harness: HarnessName, tasks: Sequence[_TaskFields], ctx: Ctx) -> Jobs:
+async def _submitted(host: ToolHost, harness: HarnessName, tasks: Sequence[_TaskFields], ctx: Ctx) -> Jobs:
     tool = f"submit_{harness}"
     keys = [key_of(ctx, tool, part) for part in range(len(tasks))]
     given = [task.model_dump() for task in tasks]
-    started = await desk.call_to_the_end(lambda verbs: submit_jobs(verbs, harness, given, tool=tool, keys=keys))
+    started = await host.call_to_the_end(lambda verbs: submit_jobs(verbs, harness, given, tool=tool, keys=keys))
     jobs = [
         Job(id=each.id, duplicate_of_key=not each.is_new, warnings=[for_tools(said) for said in each.warnings])
         for each in started
     ]
-    home = (await desk.call(lambda verbs: verbs)).settings.home
+    home = (await host.call(lambda verbs: verbs)).settings.home
     return Jobs(jobs=jobs, watch=jobs_watch_command(home, [job.id for job in jobs]))
 
 
 async def _waited(
-    desk: Desk, harness: HarnessName, fields: Mapping[str, Any], wait_seconds: float | None, ctx: Ctx
+    host: ToolHost, harness: HarnessName, fields: Mapping[str, Any], wait_seconds: float | None, ctx: Ctx
 ) -> dict[str, Any]:
     tool = f"delegate_to_{harness}"
     key = key_of(ctx, tool)
-    started = await desk.call_to_the_end(lambda verbs: submit_jobs(verbs, harness, [fields], tool=tool, keys=[key]))
+    started = await host.call_to_the_end(lambda verbs: submit_jobs(verbs, harness, [fields], tool=tool, keys=[key]))
     job_id = started[0].id
-    await desk.wait([job_id], waiting_seconds(wait_seconds, ctx), ctx)
-    found = await desk.call(lambda verbs: job_fields(verbs, harness, job_id))
+    await host.wait([job_id], waiting_seconds(wait_seconds, ctx), ctx)
+    found = await host.call(lambda verbs: job_fields(verbs, harness, job_id))
     if "owner" not in found:  # it has ended
         return found
-    home = (await desk.call(lambda verbs: verbs)).settings.home
+    home = (await host.call(lambda verbs: verbs)).settings.home
     return {**found, "watch": jobs_watch_command(home, [job_id]), "watch_hint": JOBS_WATCH_HINT}

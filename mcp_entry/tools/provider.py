@@ -6,19 +6,19 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from mcp_entry.cards import checked_card
-from mcp_entry.desk import Ctx, Desk, Tool, expected, key_of, waiting_seconds
+from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
 from mcp_entry.tools.delegations import WaitSeconds, waited
 from mcp_entry.views import Delegation
 
 GROUP = "delegations"
 
 
-def tools(desk: Desk) -> Iterable[Tool]:
-    """The one tool, serving at this desk."""
-    yield Tool("delegate_to_provider", "Delegate to an endpoint of your own", _provider(desk), read_only=False)
+def tools(host: ToolHost) -> Iterable[Tool]:
+    """The one tool, served by this host."""
+    yield Tool("delegate_to_provider", "Delegate to an endpoint of your own", _provider(host), read_only=False)
 
 
-def _provider(desk: Desk) -> Any:
+def _provider(host: ToolHost) -> Any:
     @expected
     async def delegate_to_provider(
         ctx: Ctx,
@@ -38,16 +38,16 @@ def _provider(desk: Desk) -> Any:
 
         Never fails over to another model. The key is removed when the delegation is over.
         """
-        verbs = await desk.call(lambda verbs: verbs)
+        verbs = await host.call(lambda verbs: verbs)
         fields = {
             "task": task, "repo": verbs.workdir(workdir), "agent": agent_name, "model": model, "verify": verify,
             "max_turns": max_turns, "max_tokens": max_tokens, "timeout_seconds": timeout_seconds,
             "provider_url": provider_url, "key": key_of(ctx, "delegate_to_provider"),
         }  # fmt: skip
         card = checked_card(fields, "the arguments")
-        started = await desk.call_to_the_end(
+        started = await host.call_to_the_end(
             lambda verbs: verbs.submit(card, tool="delegate_to_provider", provider_key=api_key.strip())
         )
-        return await waited(desk, started.id, waiting_seconds(wait_seconds, ctx), ctx)
+        return await waited(host, started.id, waiting_seconds(wait_seconds, ctx), ctx)
 
     return delegate_to_provider

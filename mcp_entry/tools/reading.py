@@ -10,8 +10,8 @@ from pydantic import Field
 
 from delegation.reading.admission import Wish
 from delegation.reading.question import Answer
-from mcp_entry.desk import Ctx, Desk, Tool, expected
 from mcp_entry.service import Service
+from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected
 
 GROUP = "reading"
 _HEARTBEAT_SECONDS = 15.0
@@ -22,14 +22,14 @@ Schema = Annotated[dict[str, Any] | None, Field(description="The answer is JSON 
 Model = Annotated[str | None, Field(description="A provider or an alias.")]
 
 
-def tools(desk: Desk) -> Iterable[Tool]:
-    """All of the group, serving at this desk."""
-    yield Tool("analyze", "Ask about a folder", _analyze(desk), read_only=True)
-    yield Tool("query", "Ask without files", _query(desk), read_only=True)
-    yield Tool("resume", "Ask further", _resume(desk), read_only=True)
+def tools(host: ToolHost) -> Iterable[Tool]:
+    """All of the group, served by this host."""
+    yield Tool("analyze", "Ask about a folder", _analyze(host), read_only=True)
+    yield Tool("query", "Ask without files", _query(host), read_only=True)
+    yield Tool("resume", "Ask further", _resume(host), read_only=True)
 
 
-def _analyze(desk: Desk) -> Any:
+def _analyze(host: ToolHost) -> Any:
     @expected
     async def analyze(
         ctx: Ctx,
@@ -46,7 +46,7 @@ def _analyze(desk: Desk) -> Any:
         """
         wish = _wish(max_output_tokens, json_schema, model, refuse=refuse_if_too_large)
         return await _answered(
-            desk,
+            host,
             ctx,
             lambda verbs, given_up: verbs.reading.analyze(
                 Path(verbs.workdir(work_dir)), prompt, wish, cancelled=given_up
@@ -56,7 +56,7 @@ def _analyze(desk: Desk) -> Any:
     return analyze
 
 
-def _query(desk: Desk) -> Any:
+def _query(host: ToolHost) -> Any:
     @expected
     async def query(
         ctx: Ctx,
@@ -67,12 +67,12 @@ def _query(desk: Desk) -> Any:
     ) -> str:
         """Ask a cheap model one question without files."""
         wish = _wish(max_output_tokens, json_schema, model)
-        return await _answered(desk, ctx, lambda verbs, given_up: verbs.reading.query(prompt, wish, cancelled=given_up))
+        return await _answered(host, ctx, lambda verbs, given_up: verbs.reading.query(prompt, wish, cancelled=given_up))
 
     return query
 
 
-def _resume(desk: Desk) -> Any:
+def _resume(host: ToolHost) -> Any:
     @expected
     async def resume(
         ctx: Ctx,
@@ -84,7 +84,7 @@ def _resume(desk: Desk) -> Any:
         """Ask further: the same model, with the same files as they were then and all that was said."""
         wish = _wish(max_output_tokens, json_schema, None)
         return await _answered(
-            desk, ctx, lambda verbs, given_up: verbs.reading.resume(session_id, prompt, wish, cancelled=given_up)
+            host, ctx, lambda verbs, given_up: verbs.reading.resume(session_id, prompt, wish, cancelled=given_up)
         )
 
     return resume
@@ -94,7 +94,7 @@ def _wish(limit: int | None, schema: dict[str, Any] | None, model: str | None, *
     return Wish(limit, schema, "refuse" if refuse else "split", model)
 
 
-async def _answered(desk: Desk, ctx: Ctx, ask: Callable[[Service, Event], Answer]) -> str:
+async def _answered(host: ToolHost, ctx: Ctx, ask: Callable[[Service, Event], Answer]) -> str:
     """The text. A call that is given up ends its request; one that takes long tells now and then that it lives."""
     given_up, done = Event(), anyio.Event()
 
@@ -111,7 +111,7 @@ async def _answered(desk: Desk, ctx: Ctx, ask: Callable[[Service, Event], Answer
         async with anyio.create_task_group() as group:
             group.start_soon(tell)
             try:
-                text = (await desk.call(lambda verbs: ask(verbs, given_up))).text
+                text = (await host.call(lambda verbs: ask(verbs, given_up))).text
             except Exception as error:
                 failure = error  # raised outside of the group, which would wrap it
             done.set()

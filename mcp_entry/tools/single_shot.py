@@ -8,12 +8,12 @@ from pydantic import Field
 
 from delegation.card import Card
 from delegation.errors import DelegateError
-from mcp_entry.calls import MAX_ITERATIONS, TIMEOUT_SECONDS, agentic_card, id_line, question_card, text_of
-from mcp_entry.desk import Ctx, Desk, Tool, key_of, waiting_seconds
+from mcp_entry.one_shot import MAX_ITERATIONS, TIMEOUT_SECONDS, agentic_card, id_line, question_card, text_of
+from mcp_entry.progress import receipt_of
 from mcp_entry.service import Service
-from mcp_entry.standing import receipt_of
+from mcp_entry.tool_host import Ctx, Tool, ToolHost, key_of, waiting_seconds
 from mcp_entry.tools.delegations import WaitSeconds
-from mcp_entry.words import watch_command
+from mcp_entry.wording import watch_command
 
 GROUP = "calls"
 P = ParamSpec("P")
@@ -25,10 +25,10 @@ Backend = Annotated[
 Capture = Annotated[bool, Field(description="End with [delegation_id: N].")]
 
 
-def tools(desk: Desk) -> Iterable[Tool]:
-    """All of the group, serving at this desk."""
-    yield Tool("delegate_task", "Ask a model once", _task(desk), read_only=False)
-    yield Tool("delegate_agentic_task", "Let an agent work in a folder", _agentic(desk), read_only=False)
+def tools(host: ToolHost) -> Iterable[Tool]:
+    """All of the group, served by this host."""
+    yield Tool("delegate_task", "Ask a model once", _task(host), read_only=False)
+    yield Tool("delegate_agentic_task", "Let an agent work in a folder", _agentic(host), read_only=False)
 
 
 def _in_text(function: Callable[P, Awaitable[str]]) -> Callable[P, Awaitable[str]]:
@@ -44,7 +44,7 @@ def _in_text(function: Callable[P, Awaitable[str]]) -> Callable[P, Awaitable[str
     return told
 
 
-def _task(desk: Desk) -> Any:
+def _task(host: ToolHost) -> Any:
     @_in_text
     async def delegate_task(
         ctx: Ctx,
@@ -63,12 +63,12 @@ def _task(desk: Desk) -> Any:
                 verbs.settings, prompt, model=model, system_prompt=system_prompt, backend=backend, key=key
             )
 
-        return await _answered(desk, ctx, "delegate_task", card, capture_transcript, wait_seconds)
+        return await _answered(host, ctx, "delegate_task", card, capture_transcript, wait_seconds)
 
     return delegate_task
 
 
-def _agentic(desk: Desk) -> Any:
+def _agentic(host: ToolHost) -> Any:
     @_in_text
     async def delegate_agentic_task(
         ctx: Ctx,
@@ -93,17 +93,17 @@ def _agentic(desk: Desk) -> Any:
                 timeout_seconds=timeout_seconds, backend=backend, key=key,
             )  # fmt: skip
 
-        return await _answered(desk, ctx, "delegate_agentic_task", card, capture_transcript, wait_seconds)
+        return await _answered(host, ctx, "delegate_agentic_task", card, capture_transcript, wait_seconds)
 
     return delegate_agentic_task
 
 
 async def _answered(
-    desk: Desk, ctx: Ctx, tool: str, card: Callable[[Service], Card], with_id: bool, wait_seconds: float | None
+    host: ToolHost, ctx: Ctx, tool: str, card: Callable[[Service], Card], with_id: bool, wait_seconds: float | None
 ) -> str:
-    started = await desk.call_to_the_end(lambda verbs: verbs.submit(card(verbs), tool=tool))
-    notes = await desk.wait([started.id], waiting_seconds(wait_seconds, ctx), ctx)
-    return await desk.call(lambda verbs: _text(verbs, started.id, with_id, notes))
+    started = await host.call_to_the_end(lambda verbs: verbs.submit(card(verbs), tool=tool))
+    notes = await host.wait([started.id], waiting_seconds(wait_seconds, ctx), ctx)
+    return await host.call(lambda verbs: _text(verbs, started.id, with_id, notes))
 
 
 def _text(verbs: Service, delegation_id: str, with_id: bool, notes: list[str]) -> str:

@@ -109,15 +109,17 @@ sizes = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 6000)), min_size=1,
 
 
 @settings(max_examples=60, deadline=None)
-@given(shape=sizes, room=st.integers(1_000, 20_000), forced=st.booleans())
-def test_whatever_is_dropped_the_conversation_stays_well_formed(shape: list[tuple[int, int]], room: int, forced: bool):
+@given(shape=sizes, sandbox=st.integers(1_000, 20_000), forced=st.booleans())
+def test_whatever_is_dropped_the_conversation_stays_well_formed(
+    shape: list[tuple[int, int]], sandbox: int, forced: bool
+):
     messages, known = [Message.user("The task.")], dict[str, str]()
     for number, (parallel, size) in enumerate(shape):
         ids = [f"c{number}_{index}" for index in range(parallel)]
         messages.append(Message("assistant", tuple(ToolUse(identity, "read_file", {"path": "f"}) for identity in ids)))
         messages.append(Message("user", tuple(ToolResult(identity, "x" * size or "-") for identity in ids)))
         known.update({identity: identity for identity in ids})
-    fitted = Context(room).fitted("system", messages, (), known, forced=forced)
+    fitted = Context(sandbox).fitted("system", messages, (), known, forced=forced)
     check_conversation(fitted.messages)
     assert fitted.messages[0].blocks[0] == Text("The task.")
     assert fitted.messages[-1].role == "user"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from delegation.agents.last_word import announces_work
+from delegation.agents.final_reply import announces_work
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from delegation.checkout.apply import apply_patch, apply_pieces
 from delegation.checkout.merging import Piece
-from delegation.checkout.together import make_branch, plan_of, write_combined
+from delegation.checkout.patch_set import make_branch, plan_of, write_combined
 from delegation.errors import ConflictError, UsageError, WorkFailed
 
 

@@ -11,7 +11,7 @@ from mcp import Client
 from mcp_types import CallToolResult, Implementation
 
 from delegation.receipt import Cost, Usage
-from mcp_entry.calls import id_line, text_of
+from mcp_entry.one_shot import id_line, text_of
 from mcp_entry.server import build
 from tests.core.front import mcp_client
 

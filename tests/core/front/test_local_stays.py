@@ -114,7 +114,7 @@ def test_a_name_that_leads_out_when_the_connection_is_made_is_refused(
 
 
 def test_the_chain_that_somebody_wrote_into_the_request_is_not_taken(front: Front, trap: ScriptedEndpoint):
-    from delegation.slots.course import course_of
+    from delegation.slots.chain_state import chain_state_of
 
     def refusing(request: Request) -> Turn:
         return Turn(fault="insufficient_quota")
@@ -123,4 +123,4 @@ def test_the_chain_that_somebody_wrote_into_the_request_is_not_taken(front: Fron
         front.environ |= {"DELEGATE_LOCAL_URL": endpoint.base_url, "DELEGATE_LOCAL_MODEL": "local-scripted"}
         request = front.records.request(front.keep(lane="local"))
         away = request.endpoint.model_copy(update={"alias": "cloud", "lane": "metered", "base_url": trap.base_url})
-        assert course_of(request.model_copy(update={"chain": (away,)}), []).candidates == (request.endpoint,)
+        assert chain_state_of(request.model_copy(update={"chain": (away,)}), []).candidates == (request.endpoint,)

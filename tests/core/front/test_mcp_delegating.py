@@ -7,7 +7,7 @@ from front import Front
 
 from delegation.card import Card
 from delegation.records import Progress
-from mcp_entry import desk
+from mcp_entry import tool_host
 from mcp_entry.tools.batch import AgentTask
 from tests.core.front.mcp_client import called, client, content, play_the_flow, text_of
 
@@ -75,7 +75,7 @@ async def test_a_call_that_may_not_wait_answers_with_the_id_and_how_to_watch(sta
 
 
 async def test_only_claude_code_is_waited_for_until_the_end(stacked: Front, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(desk, "CAUTIOUS_SECONDS", 0.2)
+    monkeypatch.setattr(tool_host, "CAUTIOUS_SECONDS", 0.2)
     arguments = {"task": "x", "workdir": str(stacked.repo)}
     async with client(stacked, name="some-client") as connected:
         assert not content(await connected.call_tool("delegate_to_local_agent", arguments))["ended"]

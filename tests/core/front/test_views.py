@@ -5,10 +5,10 @@ from front import Front
 from rich.console import Console
 
 from delegation.receipt import Cost, CostKind, Usage
+from mcp_entry.progress import progress_line
 from mcp_entry.render import printable, show_list, show_patch, show_receipt, show_running
-from mcp_entry.standing import progress_line
 from mcp_entry.views import bounded, clipped, view_of
-from mcp_entry.words import tokens_line, watch_command
+from mcp_entry.wording import tokens_line, watch_command
 
 USAGE = Usage(input_tokens=353_970, output_tokens=5_841)
 

@@ -15,13 +15,13 @@ from delegation.budgets import BudgetLimits
 from delegation.card import Card
 from delegation.request import Agent, DelegationRequest, Endpoint, Limits, Patience
 from delegation.shared_state import SharedState, migrate
-from delegation.steps.purse import Purse
+from delegation.steps.budget_hold import BudgetHold
 from tasks.gate import Gate, Waiting
 from tasks.leases import Leases
 
 
 @dataclass
-class Desk:
+class GateRig:
     """Makes requests and gates for them; `told` is what a waiting one said."""
 
     office: LeaseOffice
@@ -52,11 +52,11 @@ class Desk:
 
     def gate(self, request: DelegationRequest) -> Gate:
         leases = Leases(self.stack.enter_context(self.office.client()), uuid4())
-        return Gate(request, leases, self.state, Purse(self.state, request), self.told.append)
+        return Gate(request, leases, self.state, BudgetHold(self.state, request), self.told.append)
 
-    def seat(self, name: str = "dg-1", **fields: Any) -> Any:
+    def model_slot(self, name: str = "dg-1", **fields: Any) -> Any:
         request = self.request(name, **fields)
-        return self.gate(request).seat([request.endpoint, *request.chain])
+        return self.gate(request).model_slot([request.endpoint, *request.chain])
 
 
 @pytest.fixture
@@ -67,9 +67,9 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def desk(url: str) -> Iterator[Desk]:
+def rig(url: str) -> Iterator[GateRig]:
     with LeaseOffice({"bucket:b": 2, "bucket:c": 2}) as office, SharedState(url) as state, ExitStack() as stack:
-        yield Desk(office, state, url, stack)
+        yield GateRig(office, state, url, stack)
 
 
 @pytest.fixture
@@ -77,6 +77,6 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Let the time between two renewals pass at once: `seconds(0.05)`."""
 
     def every(pause: float) -> None:
-        monkeypatch.setattr("tasks.held.RENEW_SECONDS", pause)
+        monkeypatch.setattr("tasks.held_slot.RENEW_SECONDS", pause)
 
     return every

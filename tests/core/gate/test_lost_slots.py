@@ -9,96 +9,96 @@ from waiting import until
 
 from delegation.shared_state import caps, tickets
 from delegation.steps.gated import SlotLost
-from tasks import held
+from tasks import held_slot
 
 
 def now() -> datetime:
     return datetime.now(UTC)
 
 
-def test_a_lease_that_was_lost_is_taken_again_before_the_next_request(desk: Any, seconds: Callable[[float], None]):
+def test_a_lease_that_was_lost_is_taken_again_before_the_next_request(rig: Any, seconds: Callable[[float], None]):
     seconds(0.02)
-    with desk.seat() as seat:
-        desk.office.expire()
-        until(seat._slot._lost.is_set)
-        seat.before_request()
-        assert len(desk.office.held) == 1
-    assert desk.office.held == {}
+    with rig.model_slot() as model_slot:
+        rig.office.expire()
+        until(model_slot._slot._lost.is_set)
+        model_slot.before_request()
+        assert len(rig.office.held) == 1
+    assert rig.office.held == {}
 
 
 def test_a_lost_slot_that_another_has_taken_sends_its_holder_back_to_the_gate(
-    desk: Any, seconds: Callable[[float], None]
+    rig: Any, seconds: Callable[[float], None]
 ):
-    desk.office.limits["bucket:b"] = 1
+    rig.office.limits["bucket:b"] = 1
     seconds(0.02)
-    with desk.seat() as seat:
-        desk.office.expire()
-        until(seat._slot._lost.is_set)
-        assert tickets.standing(desk.state, now=now())["b"].in_use == 1, "its ticket keeps others out meanwhile"
-        tickets.leave(desk.state, "dg-1", now=now())  # as if it had slept until its ticket was gone as well
-        with desk.seat("dg-2"):
+    with rig.model_slot() as model_slot:
+        rig.office.expire()
+        until(model_slot._slot._lost.is_set)
+        assert tickets.standing(rig.state, now=now())["b"].in_use == 1, "its ticket keeps others out meanwhile"
+        tickets.leave(rig.state, "dg-1", now=now())  # as if it had slept until its ticket was gone as well
+        with rig.model_slot("dg-2"):
             with pytest.raises(SlotLost, match="was lost"):
-                seat.before_request()
-            assert len(desk.office.held) == 1
+                model_slot.before_request()
+            assert len(rig.office.held) == 1
 
 
 def test_a_lost_slot_is_not_taken_again_out_of_turn_though_the_users_limit_has_room(
-    desk: Any, seconds: Callable[[float], None]
+    rig: Any, seconds: Callable[[float], None]
 ):
     seconds(0.02)
-    with desk.seat() as seat:
-        tickets.leave(desk.state, "dg-1", now=now())
-        until(seat._slot._lost.is_set)
-        caps.override(desk.state, "b", 1, now=now(), who="test")
-        with desk.seat("dg-2"), pytest.raises(SlotLost):
-            seat.before_request()
+    with rig.model_slot() as model_slot:
+        tickets.leave(rig.state, "dg-1", now=now())
+        until(model_slot._slot._lost.is_set)
+        caps.override(rig.state, "b", 1, now=now(), who="test")
+        with rig.model_slot("dg-2"), pytest.raises(SlotLost):
+            model_slot.before_request()
 
 
 def test_a_machine_that_slept_asks_whether_its_slot_is_still_its_own_before_it_uses_it(
-    desk: Any, monkeypatch: pytest.MonkeyPatch
+    rig: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    with desk.seat() as seat:
-        desk.office.expire()
-        seat.before_request()
-        assert desk.office.held == {}, "nothing is asked while the last renewal is fresh"
-        asleep = held._clocks()[0], held._clocks()[1] + 3600
-        monkeypatch.setattr(held, "_clocks", lambda: asleep)
-        seat.before_request()
-        assert len(desk.office.held) == 1
+    with rig.model_slot() as model_slot:
+        rig.office.expire()
+        model_slot.before_request()
+        assert rig.office.held == {}, "nothing is asked while the last renewal is fresh"
+        asleep = held_slot._clocks()[0], held_slot._clocks()[1] + 3600
+        monkeypatch.setattr(held_slot, "_clocks", lambda: asleep)
+        model_slot.before_request()
+        assert len(rig.office.held) == 1
 
 
 def test_a_ticket_that_was_lost_counts_as_a_lost_slot_though_its_lease_stands(
-    desk: Any, seconds: Callable[[float], None]
+    rig: Any, seconds: Callable[[float], None]
 ):
-    desk.office.limits["bucket:b"] = 1
+    rig.office.limits["bucket:b"] = 1
     seconds(0.02)
-    with desk.seat() as seat:
-        tickets.leave(desk.state, "dg-1", now=now())
-        until(seat._slot._lost.is_set)
-        seat.before_request()
-        assert tickets.standing(desk.state, now=now())["b"].holders == ("dg-1",)
-        assert len(desk.office.held) == 1, "and holds one lease, not two"
+    with rig.model_slot() as model_slot:
+        tickets.leave(rig.state, "dg-1", now=now())
+        until(model_slot._slot._lost.is_set)
+        model_slot.before_request()
+        assert tickets.standing(rig.state, now=now())["b"].holders == ("dg-1",)
+        assert len(rig.office.held) == 1, "and holds one lease, not two"
 
 
 def test_a_server_that_is_away_loses_nothing_and_stops_nothing(
-    desk: Any, seconds: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+    rig: Any, seconds: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ):
     seconds(0.02)
     monkeypatch.setenv("PREFECT_CLIENT_MAX_RETRIES", "0")
-    with desk.seat() as seat:
-        desk.office.answer = 500
-        monkeypatch.setattr(held, "DOUBTFUL_SECONDS", -1.0)
-        seat.before_request()
-        desk.office.answer = None
+    with rig.model_slot() as model_slot:
+        rig.office.answer = 500
+        monkeypatch.setattr(held_slot, "DOUBTFUL_SECONDS", -1.0)
+        model_slot.before_request()
+        rig.office.answer = None
 
 
-def test_a_lost_slot_is_no_broken_run_while_the_server_is_away(desk: Any, seconds: Callable[[float], None]):
+def test_a_lost_slot_is_no_broken_run_while_the_server_is_away(rig: Any, seconds: Callable[[float], None]):
     seconds(0.02)
-    with desk.seat() as seat:
-        desk.office.expire()
-        until(seat._slot._lost.is_set)
-        desk.office.answer = 500
+    with rig.model_slot() as model_slot:
+        rig.office.expire()
+        until(model_slot._slot._lost.is_set)
+        rig.office.answer = 500
         with pytest.raises(SlotLost):
-            seat.before_request()
-        desk.office.answer = None
-        seat.before_request()
+            model_slot.before_request()
+        rig.office.answer = None
+        model_slot.before_request()

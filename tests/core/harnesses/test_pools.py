@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from delegation.harnesses.order import Order
-from delegation.harnesses.pools import Ground, Pool, endpoint_of, ground_of, pool_of
+from delegation.harnesses.pools import LaunchPlace, Pool, endpoint_of, launch_place_of, pool_of
 from delegation.harnesses.registry import HARNESSES, Named, harness_named, harness_of, is_installed
 from delegation.models.lanes import is_pinned
 from tests.doubles.harness_jobs import harness_settings, program, repository
@@ -25,10 +25,10 @@ def test_linked_worktrees_share_a_project_and_folders_of_one_checkout_a_checkout
     linked = tmp_path / "linked"
     subprocess.run(["git", "worktree", "add", "-q", "--detach", linked], cwd=repo, check=True)
     (tmp_path / "alias").symlink_to(repo)
-    assert ground_of(repo / "a" / "b") == ground_of(tmp_path / "alias") == Ground(repo / ".git", repo)
-    assert ground_of(linked) == Ground(repo / ".git", linked)
+    assert launch_place_of(repo / "a" / "b") == launch_place_of(tmp_path / "alias") == LaunchPlace(repo / ".git", repo)
+    assert launch_place_of(linked) == LaunchPlace(repo / ".git", linked)
     (tmp_path / "plain").mkdir()
-    assert ground_of(tmp_path / "plain") == Ground(tmp_path / "plain", tmp_path / "plain")
+    assert launch_place_of(tmp_path / "plain") == LaunchPlace(tmp_path / "plain", tmp_path / "plain")
 
 
 def test_a_harness_is_called_by_its_own_name_or_by_the_users_table(tmp_path: Path):

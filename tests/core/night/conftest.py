@@ -23,7 +23,7 @@ BEGUN = datetime(2026, 5, 1, 1, 0, tzinfo=UTC)
 
 @dataclass
 class Table:
-    """One night at the desk: cards are written, opened as a shift, and ended as a test wants."""
+    """One night in the core alone: cards are written, opened as a shift, and ended as a test wants."""
 
     cards: Path
     repo: Path

@@ -15,7 +15,7 @@ from delegation.models.catalogue import Catalogue
 from delegation.request import Agent, DelegationRequest, Endpoint, Limits
 from delegation.settings import load_settings
 from delegation.slots.candidates import open_candidates
-from delegation.slots.course import course_of
+from delegation.slots.chain_state import chain_state_of
 from tests.core.slots.conftest import NOW
 
 ALIASES = ("local-a", "LOCAL-b", "ornith-1", "gpt-6-luna", "codex-x", "glm-x", "qwen-3-8-max", "deepseek-v4-flash", "m")
@@ -151,7 +151,7 @@ def test_no_chain_in_a_request_and_no_log_whatever_moves_pinned_work(
 ):
     """As if somebody had edited the table after admission, or the parameters of the run in the UI."""
     request = requested(first, [each for each in chain if each.alias != first.alias], lane)
-    candidates = course_of(request, events).candidates
+    candidates = chain_state_of(request, events).candidates
     opened = open_candidates(candidates, {}, 1_000.0, request.patience, NOW)
     for endpoint in (*candidates, *(opened if isinstance(opened, tuple) else ())):
         if endpoint.alias == first.alias:
@@ -166,4 +166,4 @@ def test_no_chain_in_a_request_and_no_log_whatever_moves_pinned_work(
 def test_work_of_a_lane_goes_on_within_it(model: Any, lane: Lane):
     first, same = (model(name).model_copy(update={"lane": lane}) for name in ("m", "n"))
     request = requested(first, [same], lane)
-    assert len(course_of(request, []).candidates) == (1 if lane in ("local", "subscription_cli") else 2)
+    assert len(chain_state_of(request, []).candidates) == (1 if lane in ("local", "subscription_cli") else 2)

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegation.checkout.desk import Desk
 from delegation.checkout.difference import ABSENT, LINK, Change, listed
 from delegation.checkout.git import ask_git
-from delegation.checkout.leftovers import IgnoredOutputs
+from delegation.checkout.ignored_outputs import IgnoredOutputs
+from delegation.checkout.private_git import PrivateGit
 from delegation.checkout.state import TreeState
 
 _MANY_DELETED = 20
@@ -19,7 +19,7 @@ class Found:
     """What collecting saw in a tree."""
 
     repo: Path
-    desk: Desk
+    private_git: PrivateGit
     state: TreeState
     changes: Sequence[Change]
     mixed: tuple[bytes, ...]
@@ -41,7 +41,7 @@ def _remarks(found: Found) -> Iterator[str]:
         yield f"pipes, sockets or devices cannot be in a patch: {listed(special)}"
     if found.inside_submodules:
         yield f"changes inside submodules are in no patch of this repository: {listed(found.inside_submodules)}"
-    if leading := links_leading_out(found.desk, found.changes):
+    if leading := links_leading_out(found.private_git, found.changes):
         yield f"links that lead out of the repository: {listed(leading)}"
     if found.ignored.names:
         more = " and more" if found.ignored.truncated else ""
@@ -53,7 +53,7 @@ def _remarks(found: Found) -> Iterator[str]:
 def _deletions(found: Found) -> Iterator[str]:
     deleted = sum(change.mode == ABSENT for change in found.changes)
     if deleted >= _MANY_DELETED:
-        left = found.desk.output("ls-tree", "-r", "-z", "--name-only", found.state.tree).count(b"\0")
+        left = found.private_git.output("ls-tree", "-r", "-z", "--name-only", found.state.tree).count(b"\0")
         if deleted > left:
             yield f"the patch deletes {deleted} files, more than half of all: see whether that was meant"
 
@@ -64,10 +64,10 @@ def _modes(found: Found) -> Iterator[str]:
         yield f"core.fileMode is false in the repository: your checkout will not show new modes of {listed(changed)}"
 
 
-def links_leading_out(desk: Desk, changes: Sequence[Change]) -> tuple[bytes, ...]:
+def links_leading_out(private_git: PrivateGit, changes: Sequence[Change]) -> tuple[bytes, ...]:
     """Paths of new or changed links whose target lies outside of the repository."""
     links = [change for change in changes if change.mode == LINK]
-    return tuple(c.path for c in links if _leads_out(c.path, desk.output("cat-file", "blob", c.id.decode())))
+    return tuple(c.path for c in links if _leads_out(c.path, private_git.output("cat-file", "blob", c.id.decode())))
 
 
 def _leads_out(path: bytes, target: bytes) -> bool:

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegation.checkout.desk import Desk
+from delegation.checkout.private_git import PrivateGit
 from delegation.checkout.state import files_on_disk
 
 _MOST_NAMES = 50
@@ -22,29 +22,31 @@ class IgnoredOutputs:
     truncated: bool
 
 
-def mark_time(desk: Desk) -> None:
+def mark_time(private_git: PrivateGit) -> None:
     """Remember now, in the file system's own clock: what changes later is the agent's."""
-    _mark(desk).write_bytes(b"")
+    _mark(private_git).write_bytes(b"")
 
 
-def ignored_outputs(desk: Desk, leave_out: frozenset[bytes]) -> IgnoredOutputs:
+def ignored_outputs(private_git: PrivateGit, leave_out: frozenset[bytes]) -> IgnoredOutputs:
     """Ignored files that were made or changed after `mark_time`, caches and the seeded files left out."""
-    since = _mark(desk).stat().st_ctime_ns
-    listed = desk.output("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory").split(b"\0")
+    since = _mark(private_git).stat().st_ctime_ns
+    listed = private_git.output("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory").split(
+        b"\0"
+    )
     found: list[bytes] = []
     looked_at = 0
     for entry in listed[:-1]:
-        for path in _files(desk.tree, entry):
+        for path in _files(private_git.tree, entry):
             looked_at += 1
             if len(found) > _MOST_NAMES or looked_at > _MOST_LOOKED_AT:
                 return IgnoredOutputs(tuple(found[:_MOST_NAMES]), truncated=True)
-            if path not in leave_out and not _is_cache(path) and _changed_at(desk.tree, path) >= since:
+            if path not in leave_out and not _is_cache(path) and _changed_at(private_git.tree, path) >= since:
                 found.append(path)
     return IgnoredOutputs(tuple(found[:_MOST_NAMES]), len(found) > _MOST_NAMES)
 
 
-def _mark(desk: Desk) -> Path:
-    return desk.git_dir / "snapshot-taken"
+def _mark(private_git: PrivateGit) -> Path:
+    return private_git.git_dir / "snapshot-taken"
 
 
 def _files(tree: Path, entry: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""The room an agent works in: its tree, a private home and temp, and the walls around every command that runs there."""
+"""The sandbox an agent works in: its tree, a private home and temp, and the walls around its commands."""
 
 import threading
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ _NO_LITTER = {"PYTHONDONTWRITEBYTECODE": "1"}  # in a repository that does not i
 
 
 @dataclass(frozen=True)
-class Room:
-    """Made by `room_of`. `confiner` is None where nothing confines."""
+class AgentSandbox:
+    """Made by `sandbox_of`. `confiner` is None where nothing confines."""
 
     cwd: Path
     env: Mapping[str, str]
@@ -49,8 +49,8 @@ class Room:
         )
 
 
-def room_of(request: DelegationRequest, worktree: Worktree, home: Home) -> Room:
-    """The room around a worktree. Raises WorkFailed('confinement') where walls are required and cannot be put up."""
+def sandbox_of(request: DelegationRequest, worktree: Worktree, home: Home) -> AgentSandbox:
+    """The sandbox around a worktree. Raises WorkFailed('confinement') where walls are required and cannot be put up."""
     private_home, temp = Path(worktree.place) / "home", Path(worktree.place) / "temp"
     make_private_folders(private_home, temp)
     passed = {name: value_of(home, reference) for name, reference in request.environment_refs.items()}
@@ -66,7 +66,7 @@ def room_of(request: DelegationRequest, worktree: Worktree, home: Home) -> Room:
         env=env,
         readable=guarded_paths(worktree),
     )
-    return Room(
+    return AgentSandbox(
         cwd=Path(worktree.workdir),
         env=env,
         walls=walls,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from delegation.agents.prompt import NUDGE_ANNOUNCED, NUDGE_CUT, NUDGE_EMPTY
 from delegation.agents.resume import State
-from delegation.agents.stops import Broken, Finished
+from delegation.agents.stop_reasons import Broken, Finished
 from delegation.card import Expects
 from delegation.chat.messages import Reply
 from delegation.errors import WorkFailed

@@ -8,7 +8,7 @@ from delegation.models.catalogue import ENVIRONMENT_BACKEND
 from delegation.receipt import Receipt
 from delegation.settings import Settings
 from mcp_entry.cards import checked_card
-from mcp_entry.words import tokens_line
+from mcp_entry.wording import tokens_line
 
 MAX_ITERATIONS, TIMEOUT_SECONDS = 20, 600
 

@@ -1,4 +1,4 @@
-"""A seat: a model and the slot of its pool while it is held, and everything that is heard of the model meanwhile."""
+"""A model and the slot of its pool while it is held, and everything that is heard of the model meanwhile."""
 
 import logging
 import time
@@ -13,23 +13,23 @@ from delegation.request import Endpoint
 from delegation.shared_state import SharedState, caps, cooldowns, tickets
 from delegation.shared_state.cooldowns import Cooldown, Probing
 from delegation.slots.remedy import mark_of
+from delegation.steps.budget_hold import BudgetHold
 from delegation.steps.gated import SlotLost, Withheld
-from delegation.steps.purse import Purse
-from tasks.held import HeldSlot
+from tasks.held_slot import HeldSlot
 
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 5.0, 0.25
-"""So long a seat is kept while the model may not be asked: nobody else could use it, and leaving costs seconds."""
+"""So long a slot is kept while the model may not be asked: nobody else could use it, and leaving costs seconds."""
 _logger = logging.getLogger(__name__)
 
 
-class Seat:
+class ModelSlot:
     """A held slot, as a context manager. It is the model's gatekeeper: a model that refused anybody is asked by nobody
     until its time, a lost slot is taken again first, and every answer and refusal is told to all others at once."""
 
-    def __init__(self, slot: HeldSlot, state: SharedState, purse: Purse, endpoint: Endpoint) -> None:
+    def __init__(self, slot: HeldSlot, state: SharedState, budget_hold: BudgetHold, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.throttles = 0
-        self._slot, self._state, self._purse = slot, state, purse
+        self._slot, self._state, self._budget_hold = slot, state, budget_hold
         self._probing = True
 
     def __enter__(self) -> Self:
@@ -46,12 +46,12 @@ class Seat:
 
     def reserve(self) -> None:
         """Set aside what the work on this model may cost. Raises WorkFailed('budget')."""
-        self._purse.reserve(self.endpoint)
+        self._budget_hold.reserve(self.endpoint)
 
     def before_request(self) -> None:
         """Returns when the model may be asked. Raises WorkFailed('budget') where no money is left, and Withheld where
-        the gate has to decide anew: the slot is lost and taken, or somebody was refused since this seat was taken."""
-        self._purse.check()
+        the gate has to decide anew: the slot is lost and taken, or somebody was refused since this slot was taken."""
+        self._budget_hold.check()
         deadline, waited = time.monotonic() + _PATIENCE_SECONDS, False
         while True:
             if not self._slot.is_held():
@@ -88,7 +88,7 @@ class Seat:
             )
 
     def paid(self, cost: Cost, requests: int) -> None:
-        self._purse.paid(cost, requests)
+        self._budget_hold.paid(cost, requests)
 
     def _left_alone(self) -> Cooldown | Probing | None:
         """Why the model may not be asked now. Tables that cannot be reached do not stop work that has its slot."""

@@ -13,7 +13,7 @@ _COMES_BACK: tuple[FailureKind | None, ...] = ("throttled", "quota", None)
 
 
 @dataclass(frozen=True)
-class Course:
+class ChainState:
     """`candidates` may go on, the preferred one first. `at_work` is None until a model began, `untried` tells whether
     the chain has a model left that had no try, `throttles` are refusals in a row without a reply between."""
 
@@ -23,7 +23,7 @@ class Course:
     throttles: int
 
 
-def course_of(request: DelegationRequest, events: Sequence[Event]) -> Course:
+def chain_state_of(request: DelegationRequest, events: Sequence[Event]) -> ChainState:
     """The model at work first, unless it gave up; then those not tried yet, then those that only have to wait.
 
     A model that failed for good (it is gone, it does not answer) does not come again. Where all did, the one at work
@@ -39,7 +39,9 @@ def course_of(request: DelegationRequest, events: Sequence[Event]) -> Course:
     preferred = [first] if first.alias not in left else []
     candidates = dict.fromkeys(each.alias for each in (*preferred, *untried, *again))
     by_alias = {each.alias: each for each in chain}
-    return Course(tuple(by_alias[alias] for alias in candidates) or (first,), at_work, bool(untried), _throttles(own))
+    return ChainState(
+        tuple(by_alias[alias] for alias in candidates) or (first,), at_work, bool(untried), _throttles(own)
+    )
 
 
 def chain_of(request: DelegationRequest) -> tuple[Endpoint, ...]:

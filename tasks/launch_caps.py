@@ -1,4 +1,4 @@
-"""The ground of a command-line agent: its project has room, its checkout is nobody else's, and launches keep apart."""
+"""What a command-line agent waits for: its project has room, its checkout is free, and launches keep apart."""
 
 import random
 import threading
@@ -11,19 +11,19 @@ from typing import Self
 
 from delegation.checkout.worktree import Worktree
 from delegation.errors import StackError, WorkFailed
-from delegation.harnesses.pools import Ground, Pool, ground_of
+from delegation.harnesses.pools import LaunchPlace, Pool, launch_place_of
 from delegation.request import DelegationRequest
 from delegation.shared_state import SharedState, projects
 from delegation.shared_state.projects import Refused
 from tasks.gate import Waiting
-from tasks.held import RENEW_SECONDS
+from tasks.held_slot import RENEW_SECONDS
 
 _PAUSE_SECONDS = 0.5
 _UNREACHABLE_SECONDS = 180.0
 
 
-class HeldGround:
-    """A context manager that waits until the program may start on its ground, and holds that until its end. `tell`
+class LaunchCaps:
+    """A context manager that waits until the program may start, and holds that until its end. `tell`
     hears what it waits for. Raises WorkFailed('storage') where nobody can say what else is at work there."""
 
     def __init__(
@@ -35,9 +35,9 @@ class HeldGround:
         tell: Callable[[Waiting | None], None],
     ) -> None:
         self._holder, self._pool, self._state, self._tell = request.id, pool, state, tell
-        self._ground = Ground(ground_of(Path(request.repo)).project, Path(worktree.root).resolve())
+        self._place = LaunchPlace(launch_place_of(Path(request.repo)).project, Path(worktree.root).resolve())
         self._ended = threading.Event()
-        self._renewer = threading.Thread(target=self._keep_renewing, name="ground", daemon=True)
+        self._renewer = threading.Thread(target=self._keep_renewing, name="launch caps", daemon=True)
 
     def __enter__(self) -> Self:
         begun = reached = time.monotonic()
@@ -69,8 +69,8 @@ class HeldGround:
         found = projects.enter(
             self._state,
             kind=self._pool.bucket,
-            project=str(self._ground.project),
-            checkout=str(self._ground.checkout),
+            project=str(self._place.project),
+            checkout=str(self._place.checkout),
             holder=self._holder,
             per_project=self._pool.per_project,
             stagger_seconds=self._pool.stagger_seconds,

@@ -6,15 +6,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from delegation.checkout.building import new_folder
-from delegation.checkout.desk import Desk, borrow_objects, make_git_dir
 from delegation.checkout.difference import copied_index, scratch_index
 from delegation.checkout.git import Location, git_bytes, locate
+from delegation.checkout.ignored_outputs import ignored_outputs
 from delegation.checkout.ledger import Entry, Ledger
-from delegation.checkout.leftovers import ignored_outputs
+from delegation.checkout.private_git import PrivateGit, borrow_objects, make_git_dir
 from delegation.checkout.publish import import_commit, ref_of, set_ref
 from delegation.checkout.state import files_on_disk, record_state
 from delegation.checkout.submodules import changed_submodules
+from delegation.checkout.tree_content import new_folder
 from delegation.errors import NotFoundError, WorkFailed
 
 _MOST_HISTORIES = 20
@@ -24,10 +24,10 @@ _ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 def tree_in(entry: Entry) -> str | None:
     """The id of what lies in a tree now; None where there is none of ours to judge. Raises WorkFailed('checkout')."""
-    desk = _desk(entry)
-    if entry.state == "making" or entry.removed or entry.isolation == "in_place" or not desk.tree.is_dir():
+    private_git = _private_git(entry)
+    if entry.state == "making" or entry.removed or entry.isolation == "in_place" or not private_git.tree.is_dir():
         return None
-    return _tree_now(desk, _seeded(entry))
+    return _tree_now(private_git, _seeded(entry))
 
 
 def unsaved_work(entry: Entry, tree: str | None = None) -> str | None:
@@ -48,11 +48,11 @@ def save_work(ledger: Ledger, entry: Entry, tree: str | None = None) -> Entry:
     tree = tree or tree_in(entry)
     if tree is None:
         return entry
-    desk = _desk(entry)
+    private_git = _private_git(entry)
     repo = Path(entry.repo)
     refs = dict.fromkeys(entry.saved_refs)
-    for name, commit, exclude in _unsaved_commits(desk, entry, tree):
-        import_commit(desk, repo, commit, exclude)
+    for name, commit, exclude in _unsaved_commits(private_git, entry, tree):
+        import_commit(private_git, repo, commit, exclude)
         set_ref(repo, ref_of(entry.name, name), commit)
         refs[ref_of(entry.name, name)] = None
     return ledger.change(entry.name, saved_refs=tuple(refs)) if refs else entry
@@ -71,13 +71,13 @@ def restored_into(entry: Entry, to: Path) -> tuple[str, ...]:
 
 def copied_into(entry: Entry, to: Path) -> None:
     """Write what lies in a tree now, with the ignored files the agent made, into a new folder. Raises WorkFailed."""
-    desk = _desk(entry)
-    tree = _tree_now(desk, _seeded(entry))
+    private_git = _private_git(entry)
+    tree = _tree_now(private_git, _seeded(entry))
     source = locate(Path(entry.repo))
-    submodules = changed_submodules(desk, source, tree) if source else {}
-    whole = _with_files(desk, tree, ignored_outputs(desk, _seeded(entry)).names, submodules)
+    submodules = changed_submodules(private_git, source, tree) if source else {}
+    whole = _with_files(private_git, tree, ignored_outputs(private_git, _seeded(entry)).names, submodules)
     new_folder(to)
-    with scratch_index(Desk(desk.git_dir, to, desk.index), whole) as index:
+    with scratch_index(PrivateGit(private_git.git_dir, to, private_git.index), whole) as index:
         index.output("checkout-index", "--all", "--force", timeout_seconds=1800)
 
 
@@ -92,36 +92,36 @@ def _check_out(repo: Path, commit: str, patch_file: Path | None, to: Path) -> No
         raise NotFoundError(f"the repository {str(repo)!r} that holds the work is gone")
     new_folder(to)
     with tempfile.TemporaryDirectory(prefix="delegate-restore-") as folder:
-        desk = make_git_dir(Path(folder) / "git", to, source)
-        desk.output("read-tree", commit)
+        private_git = make_git_dir(Path(folder) / "git", to, source)
+        private_git.output("read-tree", commit)
         if patch_file:
-            desk.output("apply", "--cached", "--binary", "--whitespace=nowarn", str(patch_file.resolve()))
-        desk.output("checkout-index", "--all", "--force", timeout_seconds=1800)
+            private_git.output("apply", "--cached", "--binary", "--whitespace=nowarn", str(patch_file.resolve()))
+        private_git.output("checkout-index", "--all", "--force", timeout_seconds=1800)
 
 
-def _unsaved_commits(desk: Desk, entry: Entry, tree: str) -> Iterator[tuple[str, str, str | None]]:
+def _unsaved_commits(private_git: PrivateGit, entry: Entry, tree: str) -> Iterator[tuple[str, str, str | None]]:
     """Name, commit and what is known already, of everything worth a ref."""
-    ignored = ignored_outputs(desk, _seeded(entry)).names
+    ignored = ignored_outputs(private_git, _seeded(entry)).names
     source = locate(Path(entry.repo))
-    submodules = changed_submodules(desk, source, tree) if source else {}
+    submodules = changed_submodules(private_git, source, tree) if source else {}
     if tree not in (entry.captured_tree, entry.snapshot_tree) or ignored or submodules:
-        whole = _with_files(desk, tree, ignored, submodules)
-        yield "files", desk.commit(whole, entry.base_commit, f"What lay in {entry.root}"), entry.base_commit
-    yield from _own_history(desk, entry)
+        whole = _with_files(private_git, tree, ignored, submodules)
+        yield "files", private_git.commit(whole, entry.base_commit, f"What lay in {entry.root}"), entry.base_commit
+    yield from _own_history(private_git, entry)
 
 
 def _seeded(entry: Entry) -> frozenset[bytes]:
     return frozenset(bytes.fromhex(name) for name in entry.seeded)
 
 
-def _tree_now(desk: Desk, seeded: frozenset[bytes]) -> str:
-    with copied_index(desk) as working:
+def _tree_now(private_git: PrivateGit, seeded: frozenset[bytes]) -> str:
+    with copied_index(private_git) as working:
         return record_state(working, seeded).tree
 
 
-def _with_files(desk: Desk, tree: str, names: tuple[bytes, ...], submodules: dict[bytes, str]) -> str:
+def _with_files(private_git: PrivateGit, tree: str, names: tuple[bytes, ...], submodules: dict[bytes, str]) -> str:
     """The tree with ignored files in it, and with the files of changed submodules instead of their links."""
-    with scratch_index(desk, tree) as whole:
+    with scratch_index(private_git, tree) as whole:
         for path, content in submodules.items():
             whole.output("update-index", "--force-remove", "-z", "--stdin", stdin=path + b"\0")
             whole.output("read-tree", f"--prefix={os.fsdecode(path)}/", content)
@@ -131,36 +131,36 @@ def _with_files(desk: Desk, tree: str, names: tuple[bytes, ...], submodules: dic
         return whole.word("write-tree")
 
 
-def _own_history(desk: Desk, entry: Entry) -> Iterator[tuple[str, str, str | None]]:
+def _own_history(private_git: PrivateGit, entry: Entry) -> Iterator[tuple[str, str, str | None]]:
     """Commits of the agent's (branches, stashes, a detached HEAD). Its refs are read as text and its objects through a
     git directory of ours: nothing the agent configured is ever run."""
     git_dir = Path(entry.place) / "git"
     source = locate(Path(entry.repo))
     if not git_dir.is_dir() or source is None:
         return
-    unknown = _unknown(desk, _tips(git_dir))
+    unknown = _unknown(private_git, _tips(git_dir))
     if not unknown:
         return
-    theirs = _reading(desk, git_dir, source)
+    theirs = _reading(private_git, git_dir, source)
     whole = [id_ for id_ in unknown if theirs.ask("rev-list", "--objects", "--quiet", id_).exit_code == 0]
     ends = theirs.output("merge-base", "--independent", *whole).decode().split() if whole else []
     for number, commit in enumerate(ends[:_MOST_HISTORIES]):
         wanted = f"{commit}\n^{entry.base_commit}\n".encode()
         pack = theirs.output("pack-objects", "--revs", "--stdout", "--quiet", stdin=wanted)
-        desk.output("unpack-objects", "-q", stdin=pack)
+        private_git.output("unpack-objects", "-q", stdin=pack)
         yield f"history-{number}", commit, entry.base_commit
 
 
-def _unknown(desk: Desk, ids: list[str]) -> list[str]:
+def _unknown(private_git: PrivateGit, ids: list[str]) -> list[str]:
     """Those that the user's repository does not have."""
     stdin = "".join(f"{id_}\n" for id_ in ids).encode()
-    lines = desk.output("cat-file", "--batch-check", stdin=stdin).decode().splitlines()
+    lines = private_git.output("cat-file", "--batch-check", stdin=stdin).decode().splitlines()
     return [line.split()[0] for line in lines if line.endswith(" missing")][:_MOST_LOOKED_AT]
 
 
-def _reading(desk: Desk, git_dir: Path, source: Location) -> Desk:
-    folder = Path(tempfile.mkdtemp(dir=desk.git_dir))
-    reading = make_git_dir(folder / "git", desk.tree, source)
+def _reading(private_git: PrivateGit, git_dir: Path, source: Location) -> PrivateGit:
+    folder = Path(tempfile.mkdtemp(dir=private_git.git_dir))
+    reading = make_git_dir(folder / "git", private_git.tree, source)
     borrow_objects(reading.git_dir, [git_dir / "objects"])
     return reading
 
@@ -174,8 +174,13 @@ def _tips(git_dir: Path) -> list[str]:
     return list(dict.fromkeys(word for word in words if _ID.fullmatch(word) and set(word) != {"0"}))
 
 
-def _desk(entry: Entry) -> Desk:
-    desk = Path(entry.place) / "desk"
-    if entry.state == "ready" and Path(entry.root).is_dir() and not (desk / "index").is_file() and not entry.removed:
-        raise WorkFailed("checkout", f"the files at {entry.root!r} cannot be judged: {str(desk)!r} is gone")
-    return Desk(desk, Path(entry.root), desk / "index")
+def _private_git(entry: Entry) -> PrivateGit:
+    private_git = Path(entry.place) / "private-git"
+    if (
+        entry.state == "ready"
+        and Path(entry.root).is_dir()
+        and not (private_git / "index").is_file()
+        and not entry.removed
+    ):
+        raise WorkFailed("checkout", f"the files at {entry.root!r} cannot be judged: {str(private_git)!r} is gone")
+    return PrivateGit(private_git, Path(entry.root), private_git / "index")

@@ -8,7 +8,7 @@ from delegation.masking import Mask, is_secret
 from delegation.request import DelegationRequest, Endpoint
 from delegation.secrets import value_of
 from delegation.settings import load_settings
-from delegation.steps.place import home
+from delegation.steps.folders import home
 
 
 def key_of(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:

@@ -12,28 +12,28 @@ import pytest
 from delegation.errors import StackError, WorkFailed
 from delegation.harnesses.pools import Pool
 from delegation.shared_state import SharedState, projects
-from tasks import ground
+from tasks import launch_caps
 from tasks.gate import Waiting
-from tasks.ground import HeldGround
+from tasks.launch_caps import LaunchCaps
 from tests.doubles.harness_jobs import repository
 
 POOL = Pool("codex", ceiling=8, per_project=2, max_queue=32)
 
 
 @pytest.fixture
-def held(desk: Any, tmp_path: Path) -> Callable[..., HeldGround]:
-    """The ground of a job with this id, in a checkout of that name; who waits is told to `desk`."""
+def held(rig: Any, tmp_path: Path) -> Callable[..., LaunchCaps]:
+    """The launch caps of a job with this id, in a checkout of that name; who waits is told to `rig`."""
     repo = repository(tmp_path / "repo")
 
-    def of(name: str, checkout: str, pool: Pool = POOL) -> HeldGround:
-        request = desk.request(name).model_copy(update={"repo": str(repo)})
+    def of(name: str, checkout: str, pool: Pool = POOL) -> LaunchCaps:
+        request = rig.request(name).model_copy(update={"repo": str(repo)})
         worktree: Any = SimpleNamespace(root=str(tmp_path / checkout))
-        return HeldGround(request, worktree, pool, desk.state, desk.told.append)
+        return LaunchCaps(request, worktree, pool, rig.state, rig.told.append)
 
     return of
 
 
-def entered_later(other: HeldGround, desk: Any, reason: str) -> threading.Event:
+def entered_later(other: LaunchCaps, rig: Any, reason: str) -> threading.Event:
     """A second job that comes and has to wait for that reason; set once it is in."""
     inside = threading.Event()
 
@@ -43,37 +43,37 @@ def entered_later(other: HeldGround, desk: Any, reason: str) -> threading.Event:
 
     threading.Thread(target=come, daemon=True).start()
     deadline = time.monotonic() + 10
-    while not [each for each in desk.told if isinstance(each, Waiting) and each.reason == reason]:
-        assert time.monotonic() < deadline, desk.told
+    while not [each for each in rig.told if isinstance(each, Waiting) and each.reason == reason]:
+        assert time.monotonic() < deadline, rig.told
         time.sleep(0.02)
     assert not inside.is_set()
     return inside
 
 
-def test_a_second_job_in_a_checkout_begins_when_the_first_has_left(desk: Any, held: Any):
+def test_a_second_job_in_a_checkout_begins_when_the_first_has_left(rig: Any, held: Any):
     with held("cx-1", "a"):
-        inside = entered_later(held("cx-2", "a"), desk, "checkout_busy")
+        inside = entered_later(held("cx-2", "a"), rig, "checkout_busy")
     assert inside.wait(10)
 
 
-def test_a_full_project_lets_the_next_in_when_one_has_left(desk: Any, held: Any):
+def test_a_full_project_lets_the_next_in_when_one_has_left(rig: Any, held: Any):
     with held("cx-1", "a"):
         with held("cx-2", "b"):
-            inside = entered_later(held("cx-3", "c"), desk, "project_cap")
+            inside = entered_later(held("cx-3", "c"), rig, "project_cap")
         assert inside.wait(10)
 
 
-def test_launches_are_apart_by_the_stagger(desk: Any, held: Any):
+def test_launches_are_apart_by_the_stagger(rig: Any, held: Any):
     pool = Pool("codex", ceiling=8, per_project=8, max_queue=32, stagger_seconds=1.5)
     with held("cx-1", "a", pool):
         begun = time.monotonic()
         with held("cx-2", "b", pool):
             assert 1.0 < time.monotonic() - begun < 8
-    assert "stagger" in [each.reason for each in desk.told if each]
+    assert "stagger" in [each.reason for each in rig.told if each]
 
 
-def test_a_job_that_works_on_keeps_its_ground(desk: Any, held: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ground, "RENEW_SECONDS", 0.05)
+def test_a_job_that_works_on_keeps_its_ground(rig: Any, held: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(launch_caps, "RENEW_SECONDS", 0.05)
     renewed = threading.Event()
     known = projects.renew
 
@@ -91,7 +91,7 @@ def test_nothing_starts_where_nobody_can_say_what_else_works_there(held: Any, mo
         raise StackError("no such table")
 
     monkeypatch.setattr(projects, "enter", gone)
-    monkeypatch.setattr(ground, "_UNREACHABLE_SECONDS", 0.1)
+    monkeypatch.setattr(launch_caps, "_UNREACHABLE_SECONDS", 0.1)
     with pytest.raises(WorkFailed, match="what else works there") as failed, held("cx-1", "a"):
         pytest.fail("it began")
     assert failed.value.kind == "storage"

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from delegation.agents.results import AgentResult
 from delegation.agents.resume import State
-from delegation.agents.stops import Finished, Stop
+from delegation.agents.stop_reasons import Finished, Stop
 from delegation.card import Expects
 from delegation.chat.messages import Text
 from delegation.masking import NOTHING_SECRET, Mask

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegation.checkout.desk import Desk, give_to_agent, make_git_dir
 from delegation.checkout.git import Location, ask_git, git_bytes
 from delegation.checkout.lfs import fill_in_contents
-from delegation.checkout.seeds import seed
+from delegation.checkout.private_git import PrivateGit, give_to_agent, make_git_dir
 from delegation.checkout.submodules import fill_submodules
+from delegation.checkout.worktree_include import seed
 from delegation.errors import WorkFailed
 
 _WORKERS = 2  # halves the time of a large checkout; git itself uses one below a hundred files
@@ -21,7 +21,7 @@ _WORKERS = 2  # halves the time of a large checkout; git itself uses one below a
 class Built:
     """A filled tree. `agent` is the git directory its `.git` file names, `seeded` the ignored files copied into it."""
 
-    agent: Desk
+    agent: PrivateGit
     seeded: tuple[bytes, ...]
     warnings: tuple[str, ...]
 
@@ -74,7 +74,7 @@ def remove_folder(path: Path) -> None:
             raise WorkFailed("checkout", f"cannot remove {str(path)!r}: {error}") from error
 
 
-def _check_complete(agent: Desk) -> None:
+def _check_complete(agent: PrivateGit) -> None:
     listed = agent.output("ls-files", "-z", "--deleted", "-t").split(b"\0")[:-1]
     missing = [entry[2:] for entry in listed if not entry.startswith(b"S")]
     missing = [name for name in missing if not os.path.lexists(agent.tree / os.fsdecode(name))]
@@ -85,7 +85,7 @@ def _check_complete(agent: Desk) -> None:
         )
 
 
-def _keep_sparse(agent: Desk, source: Location) -> None:
+def _keep_sparse(agent: PrivateGit, source: Location) -> None:
     """A sparse checkout stays as sparse in its copies."""
     patterns = source.git_dir / "info" / "sparse-checkout"
     if not patterns.is_file() or _setting(source, "core.sparseCheckout") != "true":
@@ -96,7 +96,7 @@ def _keep_sparse(agent: Desk, source: Location) -> None:
         config.write(f"[core]\n\tsparseCheckout = true\n\tsparseCheckoutCone = {cone}\n")
 
 
-def _fetch_what_is_missing(agent: Desk, source: Location, commit: str) -> None:
+def _fetch_what_is_missing(agent: PrivateGit, source: Location, commit: str) -> None:
     """A partial clone lacks file contents; its own git fetches those that this checkout needs, in one request."""
     remote = _promisor(source)
     if not remote:
@@ -126,7 +126,7 @@ def _setting(source: Location, name: str) -> str | None:
     return answer.stdout.decode("utf-8", "replace").strip() or None
 
 
-def _filtered(agent: Desk, source: Location) -> tuple[str, ...]:
+def _filtered(agent: PrivateGit, source: Location) -> tuple[str, ...]:
     """Filters (encryption and the like) are never run: files stay in the form that is stored, which a patch leaves
     alone. What LFS keeps is copied from the repository's own store."""
     attributes = [agent.git_dir / "info" / "attributes"]

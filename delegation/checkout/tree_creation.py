@@ -1,21 +1,21 @@
-"""Making a tree: a copy of a commit or folder, or the user's own checkout, each with a desk of ours over it."""
+"""Making a tree: a copy of a commit or folder, or the user's own checkout, each with a private git over it."""
 
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from delegation.card import Isolation
-from delegation.checkout.building import build_tree, new_folder, remove_folder
-from delegation.checkout.desk import Desk, make_git_dir
 from delegation.checkout.git import Location, git_bytes, resolve_commit
 from delegation.checkout.guarded import keep_settings
+from delegation.checkout.ignored_outputs import mark_time
 from delegation.checkout.ledger import Ledger
-from delegation.checkout.leftovers import mark_time
+from delegation.checkout.private_git import PrivateGit, make_git_dir
 from delegation.checkout.publish import import_commit, ref_of, set_ref
-from delegation.checkout.seeds import copy_everything, ignored_files
 from delegation.checkout.state import files_on_disk, record_state
-from delegation.checkout.tree import Worktree, desk_at, tree_name
+from delegation.checkout.tree import Worktree, private_git_at, tree_name
+from delegation.checkout.tree_content import build_tree, new_folder, remove_folder
 from delegation.checkout.user_state import not_in_the_base, uncommitted_paths, uncommitted_tree
+from delegation.checkout.worktree_include import copy_everything, ignored_files
 from delegation.errors import UsageError
 from delegation.home import Home
 
@@ -38,23 +38,23 @@ def make_files(order: Order, source: Location | None, base: str | None) -> Workt
     if source is None or base is None:
         return _made_for_a_folder(order)
     order.home.make(order.place)
-    desk = make_git_dir(order.place / "desk", order.place / "tree", source)
+    private_git = make_git_dir(order.place / "private-git", order.place / "tree", source)
     if order.isolation == "in_place":
-        return _made_in_place(order, source, base, desk)
+        return _made_in_place(order, source, base, private_git)
     carried = not source.bare and (order.include_dirty or order.isolation == "copy")
-    start = _with_uncommitted(order, source, base, desk) if carried else base
+    start = _with_uncommitted(order, source, base, private_git) if carried else base
     built = build_tree(new_folder(order.place / "tree"), order.place / "git", source, start)
     if order.isolation == "copy" and not source.bare:
         copy_everything(source.top, built.agent.tree, ignored_files(source))
-    left_out = () if carried or source.bare else not_in_the_base(uncommitted_paths(desk, source, base))
+    left_out = () if carried or source.bare else not_in_the_base(uncommitted_paths(private_git, source, base))
     return _finished(order, source, start, built.agent, built.seeded, (*built.warnings, *left_out))
 
 
-def _made_in_place(order: Order, source: Location, base: str, desk: Desk) -> Worktree:
+def _made_in_place(order: Order, source: Location, base: str, private_git: PrivateGit) -> Worktree:
     if source.bare:
         raise UsageError(f"{str(source.top)!r} is a bare repository: nothing can be done in place there")
-    start = _with_uncommitted(order, source, base, desk)
-    shutil.copy2(desk.git_dir / "user-index", desk.index)
+    start = _with_uncommitted(order, source, base, private_git)
+    shutil.copy2(private_git.git_dir / "user-index", private_git.index)
     keep_settings(order.place, source)
     return _finished(order, source, start, None, (), ())
 
@@ -74,24 +74,29 @@ def _made_for_a_folder(order: Order) -> Worktree:
     git_bytes("config", "--unset", "core.worktree", cwd=own, env={"GIT_DIR": str(own)})
     order.home.make(order.place)
     if order.isolation == "in_place":
-        desk = make_git_dir(order.place / "desk", order.top, source)
-        shutil.copy2(keeper.index, desk.index)
+        private_git = make_git_dir(order.place / "private-git", order.top, source)
+        shutil.copy2(keeper.index, private_git.index)
         return _finished(order, source, base, None, (), ())
-    make_git_dir(order.place / "desk", order.place / "tree", source)
+    make_git_dir(order.place / "private-git", order.place / "tree", source)
     built = build_tree(new_folder(order.place / "tree"), order.place / "git", source, base)
     copy_everything(order.top, built.agent.tree, list(files_on_disk(order.top, b"")))
     return _finished(order, source, base, built.agent, (), built.warnings)
 
 
 def _finished(
-    order: Order, source: Location, base: str, agent: Desk | None, seeded: tuple[bytes, ...], warnings: tuple[str, ...]
+    order: Order,
+    source: Location,
+    base: str,
+    agent: PrivateGit | None,
+    seeded: tuple[bytes, ...],
+    warnings: tuple[str, ...],
 ) -> Worktree:
     root = agent.tree if agent else order.top
     if agent:
-        shutil.copy2(agent.index, order.place / "desk" / "index")
-    desk = desk_at(order.place, root)
-    state = record_state(desk, frozenset(seeded))
-    mark_time(desk)
+        shutil.copy2(agent.index, order.place / "private-git" / "index")
+    private_git = private_git_at(order.place, root)
+    state = record_state(private_git, frozenset(seeded))
+    mark_time(private_git)
     warnings += _prepare_workdir(root, order.workdir)
     return Worktree(
         delegation_id=order.delegation_id, root=str(root), workdir=str(root / order.workdir), repo=str(source.top),
@@ -102,18 +107,18 @@ def _finished(
     )  # fmt: skip
 
 
-def _with_uncommitted(order: Order, source: Location, base: str, desk: Desk) -> str:
+def _with_uncommitted(order: Order, source: Location, base: str, private_git: PrivateGit) -> str:
     """The base with the user's uncommitted changes as a commit of its own, kept by our ref; `base` when there are none.
 
     Only HEAD's own changes can be carried: on another base they would be something the user never had.
     """
-    tree = uncommitted_tree(desk, source)
+    tree = uncommitted_tree(private_git, source)
     if base != resolve_commit(source.top, "HEAD"):
         raise UsageError("uncommitted changes can only be carried along from HEAD: leave out the base, or commit them")
-    if tree == desk.word("rev-parse", f"{base}^{{tree}}"):
+    if tree == private_git.word("rev-parse", f"{base}^{{tree}}"):
         return base
-    commit = desk.commit(tree, base, f"Uncommitted changes at the start of {order.delegation_id}")
-    import_commit(desk, source.top, commit, base)
+    commit = private_git.commit(tree, base, f"Uncommitted changes at the start of {order.delegation_id}")
+    import_commit(private_git, source.top, commit, base)
     set_ref(source.top, ref_of(order.delegation_id, "base"), commit)
     return commit
 

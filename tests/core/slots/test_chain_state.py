@@ -9,7 +9,7 @@ import pytest
 from delegation.agents.attempts import attempts_in
 from delegation.agents.trajectory import Event
 from delegation.request import DelegationRequest, Endpoint
-from delegation.slots.course import Course, course_of
+from delegation.slots.chain_state import ChainState, chain_state_of
 
 Model = Callable[[str], Endpoint]
 
@@ -38,16 +38,16 @@ def logged(*events: Event) -> list[Event]:
     return [{**event, "seq": place, "time": f"2026-11-30T12:00:{place:02}+00:00"} for place, event in enumerate(events)]
 
 
-def course(model: Model, *events: Event, chain: str = "abc") -> Course:
+def course(model: Model, *events: Event, chain: str = "abc") -> ChainState:
     endpoints = [model(alias) for alias in chain]
     request = cast(
         DelegationRequest,
         SimpleNamespace(card=SimpleNamespace(lane=None), endpoint=endpoints[0], chain=tuple(endpoints[1:])),
     )
-    return course_of(request, logged(*events))
+    return chain_state_of(request, logged(*events))
 
 
-def order(found: Course) -> str:
+def order(found: ChainState) -> str:
     return "".join(each.alias for each in found.candidates)
 
 

@@ -1,7 +1,7 @@
 """Git directories of our own: objects are borrowed from the user's repository, nothing is ever written into it.
 
 A tree of ours has two. The agent's is reached by the tree's `.git` file: its commits, stashes, branches and settings
-stay in it. The desk is ours alone and out of the agent's reach: whatever an agent does to its git, a patch is made.
+stay in it. The private one is out of the agent's reach: whatever an agent does to its git, a patch is made.
 
 A linked worktree with a private object directory was tried and given up: while the agent's HEAD names an object that
 only the private store has, the user's `git gc`, `git fsck` and `git log --all` fail with "bad object worktrees/x/HEAD";
@@ -59,7 +59,7 @@ AGENT_SETTINGS_FILE = "agent.gitconfig"
 
 
 @dataclass(frozen=True)
-class Desk:
+class PrivateGit:
     """A git directory of ours, pinned to the tree and the index it works on. It reads no settings but its own."""
 
     git_dir: Path
@@ -67,7 +67,7 @@ class Desk:
     index: Path
     options: tuple[str, ...] = ()
 
-    def with_index(self, index: Path) -> "Desk":
+    def with_index(self, index: Path) -> "PrivateGit":
         return replace(self, index=index)
 
     def ask(self, *args: str, stdin: bytes | None = None, timeout_seconds: float = 600) -> Answer:
@@ -106,12 +106,12 @@ class Desk:
 PRIVATE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}
 
 
-def make_git_dir(git_dir: Path, tree: Path, source: Location | None, *, with_refs: bool = False) -> Desk:
+def make_git_dir(git_dir: Path, tree: Path, source: Location | None, *, with_refs: bool = False) -> PrivateGit:
     """A new git directory over a tree that borrows the source's objects; `with_refs` copies its branches and tags."""
-    desk = Desk(git_dir, tree, git_dir / "index")
+    private_git = PrivateGit(git_dir, tree, git_dir / "index")
     git_dir.mkdir(parents=True)
     object_format = f"--object-format={_object_format(source)}"
-    git_bytes("init", "--quiet", "--template=", object_format, cwd=git_dir, env=desk.environment)
+    git_bytes("init", "--quiet", "--template=", object_format, cwd=git_dir, env=private_git.environment)
     with (git_dir / "config").open("a", encoding="utf-8") as config:
         config.write(_SETTINGS + (_ANY_NAME if sys.platform == "linux" else ""))
     (git_dir / "info").mkdir(exist_ok=True)
@@ -120,15 +120,15 @@ def make_git_dir(git_dir: Path, tree: Path, source: Location | None, *, with_ref
         _copy_local_files(git_dir, source)
         if with_refs:
             _copy_refs(git_dir, source)
-    return desk
+    return private_git
 
 
-def give_to_agent(desk: Desk, head: str) -> None:
+def give_to_agent(private_git: PrivateGit, head: str) -> None:
     """Make a git directory the tree's own: its `.git` file, a detached HEAD, an identity for the agent's commits."""
-    (desk.git_dir / "HEAD").write_text(f"{head}\n", encoding="ascii")
-    (desk.git_dir / AGENT_SETTINGS_FILE).write_text(_AGENT_SETTINGS, encoding="utf-8")
-    if desk.git_dir != desk.tree / ".git":
-        (desk.tree / ".git").write_bytes(b"gitdir: " + os.fsencode(desk.git_dir) + b"\n")
+    (private_git.git_dir / "HEAD").write_text(f"{head}\n", encoding="ascii")
+    (private_git.git_dir / AGENT_SETTINGS_FILE).write_text(_AGENT_SETTINGS, encoding="utf-8")
+    if private_git.git_dir != private_git.tree / ".git":
+        (private_git.tree / ".git").write_bytes(b"gitdir: " + os.fsencode(private_git.git_dir) + b"\n")
 
 
 def borrow_objects(git_dir: Path, stores: list[Path]) -> None:

@@ -12,7 +12,7 @@ from delegation.budgets import BudgetLimits
 from delegation.errors import WorkFailed
 from delegation.receipt import Cost
 from delegation.shared_state import SharedState, budgets
-from delegation.steps.purse import Purse, open_purse
+from delegation.steps.budget_hold import BudgetHold, hold_budget
 
 DAY = BudgetLimits(per_day_usd=1.0)
 
@@ -43,36 +43,36 @@ def state(url: str) -> Iterator[SharedState]:
 
 
 @pytest.fixture
-def purse(desk: Any, state: SharedState) -> Purse:
-    return Purse(state, desk.request(budgets=DAY))
+def budget_hold(rig: Any, state: SharedState) -> BudgetHold:
+    return BudgetHold(state, rig.request(budgets=DAY))
 
 
 def test_a_reply_that_could_not_be_counted_is_counted_with_the_next(
-    desk: Any, purse: Purse, state: SharedState, url: str
+    rig: Any, budget_hold: BudgetHold, state: SharedState, url: str
 ):
-    purse.reserve(desk.endpoint("m"))
+    budget_hold.reserve(rig.endpoint("m"))
     state.close()
     with away(url):
-        purse.paid(reported(0.25), 1)
-        purse.check()
-    purse.paid(reported(0.5), 1)
+        budget_hold.paid(reported(0.25), 1)
+        budget_hold.check()
+    budget_hold.paid(reported(0.5), 1)
     assert spent(state) == 0.75
 
 
-def test_the_last_reply_is_counted_at_the_end_and_the_rest_given_back(desk: Any, state: SharedState, url: str):
-    request = desk.request(budgets=DAY)
-    with open_purse(state, request) as purse:
-        purse.reserve(desk.endpoint("m"))
+def test_the_last_reply_is_counted_at_the_end_and_the_rest_given_back(rig: Any, state: SharedState, url: str):
+    request = rig.request(budgets=DAY)
+    with hold_budget(state, request) as budget_hold:
+        budget_hold.reserve(rig.endpoint("m"))
         state.close()
         with away(url):
-            purse.paid(reported(0.25), 1)
+            budget_hold.paid(reported(0.25), 1)
     assert spent(state) == 0.25
     assert budgets.unsettled(state) == ()
 
 
-def test_work_that_is_done_is_not_lost_because_its_money_cannot_be_given_back(desk: Any, state: SharedState, url: str):
-    with open_purse(state, desk.request(budgets=DAY)) as purse:
-        purse.reserve(desk.endpoint("m"))
+def test_work_that_is_done_is_not_lost_because_its_money_cannot_be_given_back(rig: Any, state: SharedState, url: str):
+    with hold_budget(state, rig.request(budgets=DAY)) as budget_hold:
+        budget_hold.reserve(rig.endpoint("m"))
         state.close()
         broken = away(url)
         broken.__enter__()
@@ -80,17 +80,17 @@ def test_work_that_is_done_is_not_lost_because_its_money_cannot_be_given_back(de
     assert [each.delegation_id for each in budgets.unsettled(state)] == ["dg-1"], "left to the keeper"
 
 
-def test_a_reply_that_uses_the_budget_up_ends_the_work_before_the_next_request(desk: Any, purse: Purse):
-    purse.reserve(desk.endpoint("m"))
-    purse.paid(reported(0.4), 1)
-    purse.check()
-    purse.paid(reported(0.6), 1)
+def test_a_reply_that_uses_the_budget_up_ends_the_work_before_the_next_request(rig: Any, budget_hold: BudgetHold):
+    budget_hold.reserve(rig.endpoint("m"))
+    budget_hold.paid(reported(0.4), 1)
+    budget_hold.check()
+    budget_hold.paid(reported(0.6), 1)
     with pytest.raises(WorkFailed, match="of today has no room"):
-        purse.check()
+        budget_hold.check()
 
 
-def test_a_model_that_costs_nothing_asks_for_nothing(desk: Any, purse: Purse, state: SharedState):
-    purse.reserve(desk.endpoint("m", lane="local"))
-    purse.paid(Cost(amount_usd=None, kind="unknown"), 1)
-    purse.check()
+def test_a_model_that_costs_nothing_asks_for_nothing(rig: Any, budget_hold: BudgetHold, state: SharedState):
+    budget_hold.reserve(rig.endpoint("m", lane="local"))
+    budget_hold.paid(Cost(amount_usd=None, kind="unknown"), 1)
+    budget_hold.check()
     assert budgets.tally(state, delegation_id="dg-1").flat_plan_requests == 1

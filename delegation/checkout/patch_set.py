@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from delegation.checkout.desk import Desk
 from delegation.checkout.difference import write_patch
 from delegation.checkout.git import Location, ask_git, locate, resolve_commit
 from delegation.checkout.merging import Patched, Piece, merge, patched, refuse_uncommitted, scratch
+from delegation.checkout.private_git import PrivateGit
 from delegation.checkout.publish import commit_at, import_commit, set_ref
 from delegation.checkout.user_state import uncommitted_tree
 from delegation.errors import ConflictError, DelegateError, UsageError
@@ -55,12 +55,12 @@ def plan_of(repo: Path, pieces: Sequence[Piece]) -> Plan:
     names = [piece.name for piece in pieces]
     if len(set(names)) < len(names):
         raise UsageError("a change is named twice: name each once")
-    with scratch(source) as desk:
-        ours = uncommitted_tree(desk, source)
-        known, left_out = _fitting(desk, source, ours, pieces)
-        alone = {name: merge(desk, found.base, ours, found.tree) for name, found in known.items()}
-        meetings = _meetings(desk, known, alone)
-        order, met = _ordered(desk, known, ours, meetings)
+    with scratch(source) as private_git:
+        ours = uncommitted_tree(private_git, source)
+        known, left_out = _fitting(private_git, source, ours, pieces)
+        alone = {name: merge(private_git, found.base, ours, found.tree) for name, found in known.items()}
+        meetings = _meetings(private_git, known, alone)
+        order, met = _ordered(private_git, known, ours, meetings)
     return Plan(order, left_out | met, meetings)
 
 
@@ -70,13 +70,13 @@ def write_combined(repo: Path, pieces: Sequence[Piece], out: Path) -> str:
     Raises ConflictError where they do not merge.
     """
     source = _repository(repo)
-    with scratch(source) as desk:
+    with scratch(source) as private_git:
         head = resolve_commit(source.top, "HEAD")
-        tree = desk.word("rev-parse", f"{head}^{{tree}}")
+        tree = private_git.word("rev-parse", f"{head}^{{tree}}")
         for piece in pieces:
-            found = patched(desk, piece)
-            tree = merge(desk, found.base, tree, found.tree)
-        write_patch(desk, head, tree, out)
+            found = patched(private_git, piece)
+            tree = merge(private_git, found.base, tree, found.tree)
+        write_patch(private_git, head, tree, out)
     return head
 
 
@@ -91,15 +91,15 @@ def make_branch(repo: Path, name: str, pieces: Sequence[Piece]) -> BranchMade:
     if commit_at(source.top, f"refs/heads/{name}"):
         raise ConflictError(f"the branch {name!r} exists in {str(source.top)!r}: choose another name, or delete it")
     head = resolve_commit(source.top, "HEAD")
-    with scratch(source) as desk:
-        commit, tree, count = head, desk.word("rev-parse", f"{head}^{{tree}}"), 0
+    with scratch(source) as private_git:
+        commit, tree, count = head, private_git.word("rev-parse", f"{head}^{{tree}}"), 0
         for piece in pieces:
-            found = patched(desk, piece)
-            merged = merge(desk, found.base, tree, found.tree)
+            found = patched(private_git, piece)
+            merged = merge(private_git, found.base, tree, found.tree)
             if merged != tree:
-                commit, tree, count = desk.commit(merged, commit, piece.message or piece.name), merged, count + 1
+                commit, tree, count = private_git.commit(merged, commit, piece.message or piece.name), merged, count + 1
         if count:
-            import_commit(desk, source.top, commit, head)
+            import_commit(private_git, source.top, commit, head)
         set_ref(source.top, f"refs/heads/{name}", commit, "")
     return BranchMade(name, commit, count)
 
@@ -114,23 +114,23 @@ def _repository(repo: Path, *, bare: bool = False) -> Location:
 
 
 def _fitting(
-    desk: Desk, source: Location, ours: str, pieces: Sequence[Piece]
+    private_git: PrivateGit, source: Location, ours: str, pieces: Sequence[Piece]
 ) -> tuple[dict[str, Patched], dict[str, str]]:
     """Those that go in by themselves, and why the others do not."""
     known: dict[str, Patched] = {}
     left_out: dict[str, str] = {}
     for piece in pieces:
         try:
-            found = patched(desk, piece)
-            refuse_uncommitted(desk, source, ours, found)
-            merge(desk, found.base, ours, found.tree)
+            found = patched(private_git, piece)
+            refuse_uncommitted(private_git, source, ours, found)
+            merge(private_git, found.base, ours, found.tree)
             known[piece.name] = found
         except DelegateError as error:
             left_out[piece.name] = str(error)
     return known, left_out
 
 
-def _meetings(desk: Desk, known: dict[str, Patched], alone: dict[str, str]) -> tuple[Meeting, ...]:
+def _meetings(private_git: PrivateGit, known: dict[str, Patched], alone: dict[str, str]) -> tuple[Meeting, ...]:
     """All pairs that do not merge. Pairs without a common path or folder are not tried: they cannot meet."""
     names = list(known)
     found: list[Meeting] = []
@@ -139,7 +139,7 @@ def _meetings(desk: Desk, known: dict[str, Patched], alone: dict[str, str]) -> t
             if not _may_meet(known[first], known[second]):
                 continue
             try:
-                merge(desk, known[second].base, alone[first], known[second].tree)
+                merge(private_git, known[second].base, alone[first], known[second].tree)
             except ConflictError as error:
                 found.append(Meeting(first, second, str(error).rpartition(": ")[2]))
     return tuple(found)
@@ -158,7 +158,7 @@ def _with_folders(paths: Sequence[bytes]) -> set[bytes]:
 
 
 def _ordered(
-    desk: Desk, known: dict[str, Patched], ours: str, meetings: Sequence[Meeting]
+    private_git: PrivateGit, known: dict[str, Patched], ours: str, meetings: Sequence[Meeting]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Those that meet fewest first; each goes in where it merges with all that went in before."""
     count = {name: sum(name in (each.first, each.second) for each in meetings) for name in known}
@@ -167,7 +167,7 @@ def _ordered(
     tree = ours
     for name in sorted(known, key=lambda name: (count[name], list(known).index(name))):
         try:
-            tree = merge(desk, known[name].base, tree, known[name].tree)
+            tree = merge(private_git, known[name].base, tree, known[name].tree)
             order.append(name)
         except ConflictError as error:
             others = ", ".join(other for other in _partners(name, meetings) if other in order)

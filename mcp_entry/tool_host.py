@@ -14,9 +14,9 @@ from mcp_types import ToolAnnotations
 
 from delegation.errors import DelegateError, StackError
 from mcp_entry.pending import Pending
+from mcp_entry.progress import progress_line
 from mcp_entry.service import Service
-from mcp_entry.standing import progress_line
-from mcp_entry.tool_words import for_tools
+from mcp_entry.tool_wording import for_tools
 
 Ctx = Context[Any, Any]
 P = ParamSpec("P")
@@ -51,7 +51,7 @@ class Tool:
 
 
 @dataclass
-class Desk:
+class ToolHost:
     """Shared by all tools. The verbs are wired at the first call, so unreadable settings are a tool error."""
 
     make_service: Callable[[], Service]

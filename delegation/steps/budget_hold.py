@@ -15,7 +15,7 @@ USUAL_USD = 0.10
 """What a delegation without a budget of its own is expected to cost at first; more is set aside as it is spent."""
 
 
-class Purse:
+class BudgetHold:
     """Made by `open_purse`. Counts nothing where no budget is set."""
 
     def __init__(self, state: SharedState, request: DelegationRequest) -> None:
@@ -74,13 +74,13 @@ class Purse:
 
 
 @contextmanager
-def open_purse(state: SharedState, request: DelegationRequest) -> Generator[Purse]:
-    """A purse that is settled at the end, whatever happens; a process that is killed leaves that to the keeper."""
-    purse = Purse(state, request)
+def hold_budget(state: SharedState, request: DelegationRequest) -> Generator[BudgetHold]:
+    """A hold that is settled at the end, whatever happens; a process that is killed leaves that to the keeper."""
+    budget_hold = BudgetHold(state, request)
     try:
-        yield purse
+        yield budget_hold
     finally:
-        purse.settle()
+        budget_hold.settle()
 
 
 def _expected_usd(request: DelegationRequest, endpoint: Endpoint) -> float:
