@@ -136,6 +136,7 @@ def _check_words(card: Card) -> None:
         ("key", card.key or ""),
         ("base", card.base),
         ("wants", " ".join(card.wants)),
+        ("include", " ".join(card.include)),
     ):
         if "\0" in text:
             raise UsageError(f"{name} holds a NUL character, which no database takes: leave it out")
@@ -146,6 +147,9 @@ def _check_words(card: Card) -> None:
     for name, command in (("verify", card.verify), ("setup", card.setup)):
         if command is not None and (not command.strip() or "\0" in command):
             raise UsageError(f"{name} is empty or holds a NUL character: give a shell command, or leave {name} out")
+    for pattern in card.include:
+        if not pattern.strip("/ ") or pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
+            raise UsageError(f"include={pattern!r}: a path or pattern below the top of the repository, as 'dist/*.js'")
     if card.timeout_seconds and card.timeout_seconds > _MAX_TIMEOUT_SECONDS:
         raise UsageError(f"timeout_seconds={card.timeout_seconds}: at most {_MAX_TIMEOUT_SECONDS} (seven days)")
 

@@ -59,6 +59,10 @@ class Card(Value):
     include_dirty: bool = Field(
         default=False, description="Carry uncommitted changes of the repository as part of the base."
     )
+    include: tuple[str, ...] = Field(
+        default=(),
+        description="Ignored files to have in the patch all the same: paths, folders or patterns such as 'dist/*.js'.",
+    )
     confinement: Confinement | None = Field(
         default=None, description="Operating-system sandbox; none means the setting."
     )

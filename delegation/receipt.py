@@ -38,6 +38,13 @@ class PatchSummary(Value):
     sha256: str
 
 
+class IgnoredFile(Value):
+    """A file that git ignores and so is in no patch, with its size."""
+
+    path: str
+    size_bytes: int
+
+
 class CommandRun(Value):
     """One run of the verify command in one checkout.
 
@@ -142,6 +149,9 @@ class Receipt(Value):
     worktree: str | None = None
     branch: str | None = None
     patch: PatchSummary | None = None
+    ignored_outputs: tuple[IgnoredFile, ...] = Field(
+        default=(), description="Ignored files that the agent made: not in the patch. At most fifty."
+    )
     verification: Verification | None = None
     answer: str | None = None
     claim: str | None = None

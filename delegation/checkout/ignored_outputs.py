@@ -1,6 +1,7 @@
-"""Ignored files an agent made: no patch holds them, so a reader has to be told."""
+"""Ignored files an agent made: a patch holds only those that somebody asked for, so a reader is told of the others."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +17,14 @@ _CACHES = frozenset(
 
 @dataclass(frozen=True)
 class IgnoredOutputs:
-    """Names of ignored files written since the snapshot; `truncated` when there are more than are named."""
+    """Ignored files written since the snapshot and their sizes in bytes; `truncated` when there are more than these."""
 
-    names: tuple[bytes, ...]
+    sizes: dict[bytes, int]
     truncated: bool
+
+    @property
+    def names(self) -> tuple[bytes, ...]:
+        return tuple(self.sizes)
 
 
 def mark_time(private_git: PrivateGit) -> None:
@@ -28,21 +33,54 @@ def mark_time(private_git: PrivateGit) -> None:
 
 
 def ignored_outputs(private_git: PrivateGit, leave_out: frozenset[bytes]) -> IgnoredOutputs:
-    """Ignored files that were made or changed after `mark_time`, caches and the seeded files left out."""
-    since = _mark(private_git).stat().st_ctime_ns
+    """Ignored files that were made or changed after `mark_time`, caches and those of `leave_out` not among them."""
+    since = _since(private_git)
     listed = private_git.output("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory").split(
         b"\0"
     )
-    found: list[bytes] = []
+    found: dict[bytes, int] = {}
     looked_at = 0
     for entry in listed[:-1]:
         for path in _files(private_git.tree, entry):
             looked_at += 1
-            if len(found) > _MOST_NAMES or looked_at > _MOST_LOOKED_AT:
-                return IgnoredOutputs(tuple(found[:_MOST_NAMES]), truncated=True)
-            if path not in leave_out and not _is_cache(path) and _changed_at(private_git.tree, path) >= since:
-                found.append(path)
-    return IgnoredOutputs(tuple(found[:_MOST_NAMES]), len(found) > _MOST_NAMES)
+            if looked_at > _MOST_LOOKED_AT:
+                return IgnoredOutputs(found, truncated=True)
+            if path in leave_out or _is_cache(path) or (status := _status(private_git.tree, path)) is None:
+                continue
+            if status.st_ctime_ns >= since:
+                if len(found) == _MOST_NAMES:
+                    return IgnoredOutputs(found, truncated=True)
+                found[path] = status.st_size
+    return IgnoredOutputs(found, truncated=False)
+
+
+def chosen_outputs(
+    private_git: PrivateGit, patterns: Sequence[str], agent_index: Path | None, leave_out: frozenset[bytes]
+) -> frozenset[bytes]:
+    """Ignored files that belong in the patch all the same: those of the card's `include`, written since the snapshot,
+    and those that the agent put under version control itself (`git add -f`)."""
+    found: set[bytes] = set()
+    if patterns:
+        meant = [f":(top,glob){pattern.rstrip('/')}" for pattern in patterns]
+        below = [f"{pattern}/**" for pattern in meant]
+        named = private_git.output(
+            "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", *meant, *below
+        )
+        found |= {path for path in named.split(b"\0")[:-1] if _is_newer(private_git, path)}
+    if agent_index and agent_index.is_file():
+        added = private_git.with_index(agent_index).ask("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
+        if added.exit_code == 0:  # an index that is damaged says nothing, and costs no work
+            found |= {path for path in added.stdout.split(b"\0")[:-1] if _is_newer(private_git, path)}
+    return frozenset(path for path in found if path not in leave_out and not path.endswith(b"/"))
+
+
+def _is_newer(private_git: PrivateGit, path: bytes) -> bool:
+    status = _status(private_git.tree, path)
+    return status is not None and status.st_ctime_ns >= _since(private_git)
+
+
+def _since(private_git: PrivateGit) -> int:
+    return _mark(private_git).stat().st_ctime_ns
 
 
 def _mark(private_git: PrivateGit) -> Path:
@@ -59,8 +97,8 @@ def _is_cache(path: bytes) -> bool:
     return not _CACHES.isdisjoint(path.split(b"/")) or path.endswith((b".pyc", b".pyo"))
 
 
-def _changed_at(tree: Path, path: bytes) -> int:
+def _status(tree: Path, path: bytes) -> os.stat_result | None:
     try:
-        return (tree / os.fsdecode(path)).lstat().st_ctime_ns
+        return (tree / os.fsdecode(path)).lstat()
     except OSError:
-        return -1
+        return None

@@ -1,6 +1,7 @@
 """The patch: everything an agent changed since the snapshot, proven to give exactly that on the base."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -20,7 +21,7 @@ from delegation.checkout.difference import (
 )
 from delegation.checkout.git import locate
 from delegation.checkout.guarded import put_back
-from delegation.checkout.ignored_outputs import ignored_outputs
+from delegation.checkout.ignored_outputs import IgnoredOutputs, chosen_outputs, ignored_outputs
 from delegation.checkout.patch_warnings import Found, remarks_on
 from delegation.checkout.private_git import PrivateGit
 from delegation.checkout.publish import commit_at, publish_commit, ref_of
@@ -28,6 +29,7 @@ from delegation.checkout.state import record_state
 from delegation.checkout.submodules import changed_submodules
 from delegation.checkout.worktree import Worktree, seeded_names
 from delegation.errors import WorkFailed
+from delegation.receipt import IgnoredFile
 from delegation.values import Value
 
 __all__ = ["Applied", "Patch", "apply_in", "apply_patch", "collect", "ignored_by_agent", "tree_now"]
@@ -46,21 +48,24 @@ class Patch(Value):
     branch: str | None
     snapshot_ref: str | None
     names: tuple[str, ...] = Field(default=(), description="The changed files, where not UTF-8 with escapes.")
-    ignored_outputs: tuple[str, ...] = Field(default=(), description="Ignored files the agent made: not in the patch.")
+    ignored_outputs: tuple[IgnoredFile, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-def collect(worktree: Worktree, *, out: Path, message: str) -> Patch | None:
+def collect(worktree: Worktree, *, out: Path, message: str, include: Sequence[str] = ()) -> Patch | None:
     """Write the patch of everything that changed since the snapshot, and import it as branch and ref.
 
-    None when nothing changed; no file is written then. Nothing in the agent's git is asked or believed. Raises
-    WorkFailed('checkout') when the tree is gone, when all that changed lies inside a submodule, or when the patch does
-    not give the agent's tree; the tree stays.
+    None when nothing changed; no file is written then. `include` names ignored files, as paths or patterns in which `*`
+    stays in its folder, that are in the patch all the same. Of the agent's git only that is asked and believed which
+    ignored files it was told to hold (`git add -f`). Raises WorkFailed('checkout') when the tree is gone, when all that
+    changed lies inside a submodule, or when the patch does not give the agent's tree; the tree stays.
     """
     private_git = worktree.private_git
     put_back(worktree)
+    agent_index = Path(worktree.git_dir) / "index" if worktree.git_dir else None
     with copied_index(private_git) as working:
-        state = record_state(working, seeded_names(worktree))
+        chosen = chosen_outputs(working, include, agent_index, seeded_names(worktree))
+        state = record_state(working, seeded_names(worktree), chosen)
     inside = _changed_submodules(worktree, state.tree)
     found = changes_between(private_git, worktree.snapshot_tree, state.tree)
     changes = [change for change in found if not _leads_nowhere(private_git, change)]
@@ -70,12 +75,12 @@ def collect(worktree: Worktree, *, out: Path, message: str) -> Patch | None:
             raise WorkFailed("checkout", f"all changes lie inside submodules, in no patch: {listed(tuple(inside))}")
         worktree.ledger.change(worktree.name, captured_tree=state.tree)
         return None
-    outputs = ignored_outputs(private_git, seeded_names(worktree))
+    outputs = ignored_outputs(private_git, seeded_names(worktree) | chosen)
     remarks = remarks_on(Found(Path(worktree.repo), private_git, state, changes, mixed, tuple(inside), outputs))
     patch = _written(private_git, worktree, target, out, message)
     worktree.ledger.change(worktree.name, captured_tree=state.tree)
     said = (*patch.warnings, *remarks, *_mixed_with(worktree))
-    more = {"ignored_outputs": tuple(map(shown, outputs.names)), "warnings": said}
+    more = {"ignored_outputs": _as_values(outputs), "warnings": said}
     return patch.model_copy(update=more)
 
 
@@ -95,9 +100,13 @@ def tree_now(worktree: Worktree) -> str:
         return record_state(working, seeded_names(worktree)).tree
 
 
-def ignored_by_agent(worktree: Worktree) -> tuple[str, ...]:
-    """Names of ignored files made since the snapshot, at most fifty; needed where there is no patch too."""
-    return tuple(map(shown, ignored_outputs(worktree.private_git, seeded_names(worktree)).names))
+def ignored_by_agent(worktree: Worktree) -> tuple[IgnoredFile, ...]:
+    """Ignored files made since the snapshot, at most fifty; needed where there is no patch too."""
+    return _as_values(ignored_outputs(worktree.private_git, seeded_names(worktree)))
+
+
+def _as_values(outputs: IgnoredOutputs) -> tuple[IgnoredFile, ...]:
+    return tuple(IgnoredFile(path=shown(path), size_bytes=size) for path, size in outputs.sizes.items())
 
 
 def _changed_submodules(worktree: Worktree, tree: str) -> dict[bytes, str]:

@@ -45,7 +45,10 @@ def _remarks(found: Found) -> Iterator[str]:
         yield f"links that lead out of the repository: {listed(leading)}"
     if found.ignored.names:
         more = " and more" if found.ignored.truncated else ""
-        yield f"ignored files were written and are not in the patch: {listed(found.ignored.names)}{more}"
+        yield (
+            f"ignored files were written and are not in the patch: {listed(found.ignored.names)}{more}; "
+            "name them in `include` to have them in it"
+        )
     yield from _deletions(found)
     yield from _modes(found)
 

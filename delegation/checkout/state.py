@@ -38,17 +38,22 @@ class TreeState:
     special: tuple[bytes, ...] = ()
 
 
-def record_state(private_git: PrivateGit, leave_out: frozenset[bytes] = frozenset()) -> TreeState:
+def record_state(
+    private_git: PrivateGit, leave_out: frozenset[bytes] = frozenset(), chosen: frozenset[bytes] = frozenset()
+) -> TreeState:
     """Bring the private git directory's index to what lies in its tree and give the tree's id.
 
-    `leave_out` names files that are never recorded unless the index has them already. Raises WorkFailed('checkout')
+    `leave_out` names files that are never recorded unless the index has them already, `chosen` ignored ones that are
+    recorded all the same. Raises WorkFailed('checkout')
     when the tree is gone or a file cannot be read: a failure is never "no changes".
     """
     if private_git.tree.is_symlink() or not private_git.tree.is_dir():
         raise WorkFailed("checkout", f"the tree {str(private_git.tree)!r} is gone: nothing can be collected from it")
     others, nested = _others(private_git)
     tracked = list(_tracked(private_git))
-    found = tracked + [_found(private_git.tree, path) for path in others if path not in leave_out]
+    known = {change.path for change in tracked}
+    new = [path for path in others if path not in leave_out] + sorted(chosen - set(others) - known)
+    found = tracked + [_found(private_git.tree, path) for path in new]
     special = tuple(change.path for change in found if _is_special(private_git.tree, change))
     _stage(private_git, [change for change in found if change.path not in special or change.old_mode])
     return TreeState(private_git.word("write-tree"), nested, special)

@@ -9,14 +9,13 @@ from delegation.checkout.guarded import guarded_paths
 from delegation.checkout.worktree import Worktree, agent_git_environment, git_places
 from delegation.confinement import Confiner, Walls, agent_walls, find_confiner
 from delegation.home import Home
-from delegation.process import Finished, Limit, child_environment, make_private_folders, run, shell
+from delegation.process import NO_LITTER, Finished, Limit, child_environment, make_private_folders, run, shell
 from delegation.request import DelegationRequest
 from delegation.secrets import value_of
 from delegation.settings import load_settings
 
 _STDOUT = Limit(head=6_000, tail=6_000)
 _STDERR = Limit(head=2_000, tail=2_000)
-_NO_LITTER = {"PYTHONDONTWRITEBYTECODE": "1"}  # in a repository that does not ignore it, bytecode would be in the patch
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def sandbox_of(request: DelegationRequest, worktree: Worktree, home: Home) -> Ag
     private_home, temp = Path(worktree.place) / "home", Path(worktree.place) / "temp"
     make_private_folders(private_home, temp)
     passed = {name: value_of(home, reference) for name, reference in request.environment_refs.items()}
-    extra = {**passed, **agent_git_environment(worktree), **_NO_LITTER}
+    extra = {**passed, **agent_git_environment(worktree), **NO_LITTER}
     env = child_environment(home=private_home, temp=temp, extra=extra, source=callers_environment(request))
     walls = agent_walls(
         tree=Path(worktree.root),

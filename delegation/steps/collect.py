@@ -24,7 +24,7 @@ def collect(request: DelegationRequest, worktree: Worktree) -> Patch | None:
     begin_step(request.id, "collect")
     message = f"{title_of(request.card.task)}\n\nDelegation {request.id}"
     folder = record_folder(request.id)
-    patch = patches.collect(worktree, out=folder / "patch.diff", message=message)
+    patch = patches.collect(worktree, out=folder / "patch.diff", message=message, include=request.card.include)
     if patch is not None:
         patch = patch.model_copy(update={"warnings": (*patch.warnings, *_secrets_in(patch, request, worktree))})
         publish(folder / _FACTS, patch.model_dump_json(indent=1))

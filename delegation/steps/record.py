@@ -14,7 +14,7 @@ from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
 from delegation.files import text_or_none
 from delegation.outcome import flags_of, outcome_of
-from delegation.receipt import Cost, PatchSummary, Receipt, Timings, Verification
+from delegation.receipt import Cost, IgnoredFile, PatchSummary, Receipt, Timings, Verification
 from delegation.records import Entry, Progress
 from delegation.records.dispatch_log import log_dispatch
 from delegation.records.report import size_of
@@ -55,7 +55,8 @@ def record(
     )
     submitted = work is not None and work.stop_reason == "submitted"
     flags = flags_of(outcome=outcome, has_patch=patch is not None, submitted=submitted, verification=verification)
-    if outcome == "no_change" and _left_ignored_files(request):
+    ignored = patch.ignored_outputs if patch else _ignored_outputs(request)
+    if outcome == "no_change" and ignored:
         flags = (*flags, "needs_ignored_file")
     receipt = Receipt(
         id=request.id,
@@ -75,6 +76,7 @@ def record(
         base_commit=patch.base_commit if patch and request.is_git else request.base_commit,
         max_turns=request.limits.max_turns,
         patch=_patch_summary(patch),
+        ignored_outputs=ignored,
         branch=patch.branch if patch else None,
         worktree=_worktree_left(request, outcome),
         verification=verification,
@@ -179,10 +181,14 @@ def _of_work(request: DelegationRequest, work: Work | None) -> dict[str, object]
     }
 
 
-def _left_ignored_files(request: DelegationRequest) -> bool:
-    """Whether all that the agent made is ignored by git, and so in no patch."""
+def _ignored_outputs(request: DelegationRequest) -> tuple[IgnoredFile, ...]:
+    """What the agent made where it left no patch; none where its tree is gone or cannot be read."""
     worktree = worktree_of(request.id)
-    return worktree is not None and Path(worktree.root).exists() and bool(ignored_by_agent(worktree))
+    if worktree is None or not Path(worktree.root).exists():
+        return ()
+    with contextlib.suppress(WorkFailed, OSError):
+        return ignored_by_agent(worktree)
+    return ()
 
 
 def _patch_summary(patch: Patch | None) -> PatchSummary | None:

@@ -37,7 +37,7 @@ def verify(request: DelegationRequest, worktree: Worktree, patch: Patch) -> Veri
             timeout_seconds=request.card.verify_timeout_seconds,
             workdir=request.workdir,
             our_home=home().root,
-            ignored_files=patch.ignored_outputs,
+            ignored_files=tuple(each.path for each in patch.ignored_outputs),
             environment=callers_environment(request),
         )
     except WorkFailed as error:

@@ -68,6 +68,10 @@ class CardOptions:
     ] = None
     in_place: Annotated[bool, _option("The same as --isolation in_place.")] = False
     include_dirty: Annotated[bool, _option("Carry uncommitted changes into the base; default they stay out.")] = False
+    include: Annotated[
+        list[str] | None,
+        _option("An ignored file, folder or pattern to have in the patch; may be given several times."),
+    ] = None
     confinement: Annotated[
         Literal["auto", "required", "off"] | None, _option("Operating-system sandbox; default the setting, auto.")
     ] = None

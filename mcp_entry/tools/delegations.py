@@ -128,6 +128,9 @@ def _delegate(host: ToolHost) -> Any:
             Isolation, Field(description="Where it works; the default leaves your files alone.")
         ] = "worktree",
         include_dirty: Annotated[bool, Field(description="Carry uncommitted changes into the base.")] = False,
+        include: Annotated[
+            list[str] | None, Field(description="Ignored files, folders or patterns to have in the patch.")
+        ] = None,
         key: Annotated[str | None, Field(description="The same key returns the same delegation.")] = None,
         wait_seconds: WaitSeconds = None,
     ) -> Delegation:
@@ -142,6 +145,7 @@ def _delegate(host: ToolHost) -> Any:
             "setup": setup, "base": base, "expects": expects, "accept": accept, "wants": tuple(wants or ()),
             "lane": lane, "max_turns": max_turns, "max_tokens": max_tokens, "timeout_seconds": timeout_seconds,
             "budget_usd": budget_usd, "isolation": isolation, "include_dirty": include_dirty,
+            "include": tuple(include or ()),
             "key": key or key_of(ctx, "delegate_to_local_agent"),
         }  # fmt: skip
         card = checked_card(fields, "the arguments")

@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -126,11 +126,12 @@ class Trees:
             home=self.home,
         )
 
-    def collect(self, worktree: Worktree) -> Patch | None:
-        return collect(worktree, out=self.out / f"{worktree.name}.diff", message="What was asked for")
+    def collect(self, worktree: Worktree, include: Sequence[str] = ()) -> Patch | None:
+        out = self.out / f"{worktree.name}.diff"
+        return collect(worktree, out=out, message="What was asked for", include=include)
 
-    def patch(self, worktree: Worktree) -> Patch:
-        patch = self.collect(worktree)
+    def patch(self, worktree: Worktree, include: Sequence[str] = ()) -> Patch:
+        patch = self.collect(worktree, include)
         assert patch is not None
         return patch
 

@@ -133,7 +133,10 @@ def test_ignored_files_the_agent_made_are_named(repo, trees, user_config, tmp_pa
     (root / "__pycache__/a.pyc").write_text("l\n")
     patch = trees.patch(worktree)
     assert patch.names == ("sample.log",)  # the user's own ignore rules have no say in the repository's content
-    assert patch.ignored_outputs == ("build/report.txt", "old/new.o")
+    assert [(each.path, each.size_bytes) for each in patch.ignored_outputs] == [
+        ("build/report.txt", 2),
+        ("old/new.o", 2),
+    ]
 
 
 def test_pipes_and_sockets_are_named_and_left_out(repo, trees, monkeypatch):
