@@ -20,7 +20,7 @@ from deployments.launcher.runs import LaunchedRun, launched_runs
 from deployments.places import Places
 from deployments.processes import marked
 from deployments.rest import PrefectRest, Refused
-from deployments.taken_up import TakenUp, progress_of
+from deployments.taken_up import MOST_STARTS, Death, TakenUp, progress_of
 
 _LOOK_AGAIN_SECONDS = 1.5  # a process that just ended is about to report its last state, or its worker is
 _PENDING_SECONDS = 30.0
@@ -37,6 +37,7 @@ class FlowRun:
     id: str
     state: str
     since: datetime
+    run_count: int
     parameters: dict[str, Any]
 
     @property
@@ -112,13 +113,15 @@ class Sweeper:
         if run.state == "CANCELLING" or (run.state == "CRASHED" and self._was_cancelling(run)):
             self._set_state(run, "CANCELLED", "Cancelled", "cancelled; its process is gone")
             return
-        progress = progress_of(self._records, run.delegation_id)
-        if self._taken_up.may_go_on(run.id, progress):
-            self._taken_up.note(run.id, progress)
+        death = Death(progress_of(self._records, run.delegation_id), run.run_count)
+        if self._taken_up.may_go_on(run.id, death):
+            self._taken_up.note(run.id, death)
             message = "its process was gone: taken up again"
             self._set_state(run, "SCHEDULED", "AwaitingRetry", message, scheduled_time=datetime.now(UTC).isoformat())
         else:
             reason = "its process was gone again after it had been taken up, and it had made no progress since"
+            if self._taken_up.never_started(run.id, death):
+                reason = f"its process was gone, and {MOST_STARTS} times it did not get to run again"
             self._give_up(run.parameters, reason)
             self._taken_up.note_lost(run.id)
             self._set_state(run, "FAILED", "Lost", f"lost: {reason}")
@@ -163,7 +166,7 @@ class Sweeper:
         for run in found:
             if run["labels"].get("prefect.worker.name") == self._worker:
                 since = datetime.fromisoformat(run["state"]["timestamp"])
-                yield FlowRun(run["id"], run["state"]["type"], since, run["parameters"])
+                yield FlowRun(run["id"], run["state"]["type"], since, run.get("run_count") or 0, run["parameters"])
 
     def _was_cancelling(self, run: FlowRun) -> bool:
         states = self._rest.call("GET", f"/flow_run_states/?flow_run_id={run.id}")

@@ -6,6 +6,7 @@ bounded so, and what was ended with the whole stack, by somebody who asked for i
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from delegation.agents.trajectory import Trajectory
@@ -15,8 +16,18 @@ from delegation.ids import is_id
 from delegation.records import RecordStore
 from deployments.places import Places
 
+MOST_STARTS = 5
+"""So often a run is sent to start again without having got that far."""
 _MOST = 1000
-_LOST, _WITH_THE_STACK, _AT = "lost", "ended with the stack", "progress"
+_LOST, _WITH_THE_STACK, _AT, _RUNS, _STARTS = "lost", "ended with the stack", "progress", "runs", "starts"
+
+
+@dataclass(frozen=True)
+class Death:
+    """A flow run whose process is gone: how far its work had come, and how often the run had been Running by then."""
+
+    progress: int
+    run_count: int
 
 
 class TakenUp:
@@ -34,20 +45,28 @@ class TakenUp:
             name for name, each in self._read().items() if isinstance(each, dict) and each.get(_WITH_THE_STACK)
         )
 
-    def may_go_on(self, flow_run_id: str, progress: int) -> bool:
-        """Whether this end is its first, one with the whole stack, or one with progress since the last."""
+    def may_go_on(self, flow_run_id: str, death: Death) -> bool:
+        """Whether this end is its first, one with the whole stack, or one with progress since the last. A worker may
+        tell of a death after the run was taken up: where it has not run again since, it has not died again."""
         earlier = self._read().get(flow_run_id)
         if not isinstance(earlier, dict):  # a bare word is what an older version wrote: taken up once, or lost
             return earlier is None
-        return bool(earlier.get(_WITH_THE_STACK)) or earlier.get(_AT) is None or progress > earlier[_AT]
+        if earlier.get(_WITH_THE_STACK) or earlier.get(_AT) is None or death.progress > earlier[_AT]:
+            return True
+        return self.never_started(flow_run_id, death) and earlier.get(_STARTS, 1) < MOST_STARTS
 
-    def note(self, flow_run_id: str, progress: int) -> None:
+    def never_started(self, flow_run_id: str, death: Death) -> bool:
+        """Whether it has not run since it was last taken up."""
+        earlier = self._read().get(flow_run_id)
+        return isinstance(earlier, dict) and earlier.get(_RUNS) == death.run_count
+
+    def note(self, flow_run_id: str, death: Death) -> None:
         """It is taken up now. An end with the stack leaves what was counted before as it was."""
         earlier = self._read().get(flow_run_id)
-        if isinstance(earlier, dict) and earlier.get(_WITH_THE_STACK):
-            self._write({flow_run_id: {_AT: earlier.get(_AT)}})
-        else:
-            self._write({flow_run_id: {_AT: progress}})
+        known = earlier if isinstance(earlier, dict) else {}
+        starts = known.get(_STARTS, 1) + 1 if self.never_started(flow_run_id, death) else 1
+        at = known.get(_AT) if known.get(_WITH_THE_STACK) else death.progress
+        self._write({flow_run_id: {_AT: at, _RUNS: death.run_count, _STARTS: starts}})
 
     def note_lost(self, flow_run_id: str) -> None:
         self._write({flow_run_id: _LOST})

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,24 @@ def test_a_killed_worker_or_server_neither_loses_nor_leaks_a_slot(terminal: Term
     until(lambda: api(terminal, "GET", LIMIT)["active_slots"] == 0, 60)
 
 
+@pytest.mark.slow
+def test_a_machine_that_went_down_with_slots_held_comes_back_with_them_free(terminal: Terminal, repo: Path):
+    with _held(terminal, repo) as (asked, env, holder):
+        second = submit(terminal, repo, "Second", env, "--expects", "answer")
+        until(lambda: _waiting(terminal, second))
+        for process in _of_the_stack(terminal):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        until(lambda: terminal.processes() == [])
+        back = time.monotonic()
+        assert terminal("up", "--json").code == 0
+        began = until(lambda: asked.first_of("Second"), 120)
+        _FIGURES.info("machine down: the next had its slot %.1f s after `delegate up` was typed", began - back)
+        receipts = waited(terminal, [second, holder], env)
+    assert [receipt["outcome"] for receipt in receipts] == ["answered", "answered"], "and both are done"
+    until(lambda: api(terminal, "GET", LIMIT)["active_slots"] == 0, 60)
+
+
 class _held:  # noqa: N801  # reads as a context
     """One slot in all, and a delegation that holds it while its model thinks for `seconds`."""
 
@@ -264,6 +283,14 @@ class _held:  # noqa: N801  # reads as a context
     def __exit__(self, *_: object) -> None:
         api(self.terminal, "PATCH", LIMIT, {"limit": 5})
         self.endpoint.close()
+
+
+def _of_the_stack(terminal: Terminal) -> list[psutil.Process]:
+    """All of them: those that carry its home, and the database's, which carry nothing."""
+    progress = json.loads((terminal.home / "stack" / "progress.json").read_text())
+    owned = [psutil.Process(each["pid"]) for each in progress["processes"].values()]
+    below = [child for process in owned for child in process.children(recursive=True)]
+    return [*owned, *below, *(psutil.Process(int(line.split()[0])) for line in terminal.processes())]
 
 
 def _flow_pid(terminal: Terminal, name: str) -> int:

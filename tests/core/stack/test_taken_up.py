@@ -12,7 +12,7 @@ from delegation.records import RecordStore
 from deployments.places import Places
 from deployments.rest import PrefectRest
 from deployments.sweep import Sweeper
-from deployments.taken_up import TakenUp, progress_of
+from deployments.taken_up import Death, TakenUp, progress_of
 
 RUN = "11111111-1111-4111-8111-111111111111"
 
@@ -24,6 +24,7 @@ class Server:
         self.parameters = {"request": {"id": delegation_id}}
         self.crashed_at = crashed_at
         self.state = "CRASHED"
+        self.run_count = 1
         self.states: list[str] = []
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
@@ -34,7 +35,9 @@ class Server:
             self.state = body["state"]["type"]
         return []
 
-    def die(self) -> None:
+    def die(self, *, had_started: bool = True) -> None:
+        """Crashed: after it had run again, or before, as when its worker only now tells of the earlier death."""
+        self.run_count += had_started and bool(self.states)
         self.state = "CRASHED"
 
     def _fits(self, wanted: dict[str, Any]) -> bool:
@@ -47,7 +50,13 @@ class Server:
 
     def _run(self) -> dict[str, Any]:
         state = {"type": self.state, "timestamp": self.crashed_at.isoformat()}
-        return {"id": RUN, "labels": {"prefect.worker.name": "w"}, "state": state, "parameters": self.parameters}
+        return {
+            "id": RUN,
+            "labels": {"prefect.worker.name": "w"},
+            "state": state,
+            "run_count": self.run_count,
+            "parameters": self.parameters,
+        }
 
 
 class Case:
@@ -72,8 +81,8 @@ class Case:
     def _give_up(self, _parameters: dict[str, Any], reason: str) -> None:
         self.given_up.append(reason)
 
-    def die_and_sweep(self) -> None:
-        self.server.die()
+    def die_and_sweep(self, *, had_started: bool = True) -> None:
+        self.server.die(had_started=had_started)
         self.sweep()
 
     def down_and_up(self) -> None:
@@ -121,6 +130,24 @@ def test_a_run_that_dies_twice_without_progress_is_given_up_and_not_looked_at_ag
     assert case.server.states == ["AwaitingRetry", "Lost"]
 
 
+def test_a_worker_that_tells_late_of_the_first_death_does_not_make_it_a_second(home: Home):
+    case = Case(home)
+    case.die_and_sweep()
+    case.die_and_sweep(had_started=False)
+    assert (case.server.states, case.given_up) == (["AwaitingRetry", "AwaitingRetry"], [])
+    case.die_and_sweep()
+    assert case.server.states[-1] == "Lost", "it ran again, and died without progress"
+
+
+def test_what_never_gets_to_run_again_is_given_up_in_the_end(home: Home):
+    case = Case(home)
+    case.die_and_sweep()
+    for _ in range(6):
+        case.die_and_sweep(had_started=False)
+    assert case.server.states == [*["AwaitingRetry"] * 5, "Lost"]
+    assert case.given_up == ["its process was gone, and 5 times it did not get to run again"]
+
+
 def test_what_ended_with_the_stack_days_ago_goes_on_and_what_crashed_then_does_not(home: Home):
     case = Case(home, crashed_at=datetime.now(UTC) - timedelta(days=4))
     case.die_and_sweep()
@@ -133,7 +160,7 @@ def test_a_ledger_of_an_earlier_version_is_read_as_it_was_meant(home: Home):
     case = Case(home)
     (case.places.stack / "resumed.json").write_text(f'{{"{RUN}": "resumed", "other": "lost"}}')
     assert TakenUp(case.places).is_lost("other")
-    assert not TakenUp(case.places).may_go_on(RUN, 0)
+    assert not TakenUp(case.places).may_go_on(RUN, Death(progress=0, run_count=2))
 
 
 def test_progress_is_the_replies_and_what_later_steps_left(home: Home):
