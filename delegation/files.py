@@ -1,6 +1,7 @@
 """Text files of ours: written aside and renamed, private, read as UTF-8."""
 
 import errno
+import hashlib
 import os
 import tempfile
 from collections.abc import Generator
@@ -48,6 +49,12 @@ def text_or_none(path: Path) -> str | None:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a file's bytes, which may be many. Raises OSError."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def is_full(error: BaseException) -> bool:

@@ -98,6 +98,6 @@ def progress_of(records: RecordStore, delegation_id: str | None) -> int:
     folder = records.folder(delegation_id)
     steps = sum((folder / name).exists() for name in ("work.json", "patch.json"))
     try:
-        return steps + sum(event["type"] == "reply" for event in Trajectory(folder / "trajectory.jsonl").events())
+        return steps + sum(event["type"] == "reply" for event in Trajectory(folder / "trajectory.jsonl").stream())
     except DelegateError:
         return steps

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -29,6 +29,7 @@ EventType = Literal[
     "end",
 ]
 Event = Mapping[str, Any]
+_TEXTS = frozenset({"message", "text", "system", "tools", "task", "note", "answer", "claim"})
 
 
 class Trajectory:
@@ -62,13 +63,22 @@ class Trajectory:
 
     def events(self) -> tuple[Event, ...]:
         """All whole events so far; a line torn by a crash is left out. Empty where there is no file yet."""
+        return tuple(self.stream())
+
+    def stream(self) -> Iterator[Event]:
+        """The same one by one: a log may be far larger than what its reader wants of it."""
         try:
-            lines = self.path.read_bytes().split(b"\n")
+            with self.path.open("rb") as lines:
+                yield from (event for line in lines if (event := _event(line)) is not None)
         except FileNotFoundError:
-            return ()
+            return
         except OSError as error:
             raise WorkFailed("storage", f"cannot read {str(self.path)!r}: {error.strerror}") from error
-        return tuple(event for line in lines if (event := _event(line)) is not None)
+
+    def outline(self) -> tuple[Event, ...]:
+        """All events without the texts in them, which are nearly all of a log's size: what happened, when, at what
+        cost."""
+        return tuple({name: fact for name, fact in event.items() if name not in _TEXTS} for event in self.stream())
 
     def append(self, kind: EventType, **facts: object) -> Event:
         """Write one event; it is on disk when this returns."""
@@ -83,7 +93,7 @@ class Trajectory:
 
     def _sequence(self) -> int:
         if self._next is None:
-            self._next = max((int(event["seq"]) for event in self.events()), default=0) + 1
+            self._next = max((int(event["seq"]) for event in self.stream()), default=0) + 1
         self._next += 1
         return self._next - 1
 

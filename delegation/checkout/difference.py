@@ -12,7 +12,7 @@ from delegation.checkout.private_git import PrivateGit
 from delegation.errors import WorkFailed
 
 ABSENT, LINK, GITLINK = b"000000", b"120000", b"160000"
-_AT_ONCE_BYTES = 32 * 1024 * 1024  # a signal has to wait for the end of an fsync
+_AT_ONCE_BYTES = 8 * 1024 * 1024  # a signal has to wait for the end of an fsync
 _DIFF = (
     "diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color",
     "--src-prefix=a/", "--dst-prefix=b/", "--unified=3", "--diff-algorithm=myers", "--submodule=short",
@@ -45,20 +45,22 @@ def changes_between(private_git: PrivateGit, old: str, new: str) -> list[Change]
 
 def write_patch(private_git: PrivateGit, base: str, target: str, out: Path) -> None:
     """Write the difference of two trees or commits to a file, and prove it. Raises WorkFailed('checkout')."""
-    content = private_git.output(*_DIFF, base, target)
     try:
-        _write_proven(private_git, base, target, content, out)
+        with tempfile.TemporaryDirectory(dir=private_git.git_dir) as folder:
+            raw = Path(folder) / "patch"
+            private_git.output(*_DIFF, f"--output={raw}", base, target)
+            _write_proven(private_git, base, target, raw, out)
     except OSError as error:
         error.filename = str(out)
         raise
 
 
-def _write_proven(private_git: PrivateGit, base: str, target: str, content: bytes, out: Path) -> None:
+def _write_proven(private_git: PrivateGit, base: str, target: str, raw: Path, out: Path) -> None:
     descriptor, aside = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            for start in range(0, len(content), _AT_ONCE_BYTES):
-                stream.write(content[start : start + _AT_ONCE_BYTES])
+        with os.fdopen(descriptor, "wb") as stream, raw.open("rb") as content:
+            while part := content.read(_AT_ONCE_BYTES):
+                stream.write(part)
                 stream.flush()
                 os.fsync(stream.fileno())
         _prove(private_git, base, Path(aside), target)

@@ -1,6 +1,5 @@
 """The patch: everything an agent changed since the snapshot, proven to give exactly that on the base."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from delegation.checkout.state import record_state
 from delegation.checkout.submodules import changed_submodules
 from delegation.checkout.worktree import Worktree, seeded_names
 from delegation.errors import WorkFailed
+from delegation.files import sha256_of
 from delegation.receipt import IgnoredFile
 from delegation.values import Value
 
@@ -132,7 +132,7 @@ def _written(private_git: PrivateGit, worktree: Worktree, target: str, out: Path
         files=len(counts),
         insertions=sum(int(added) for added, _, _ in counts if added != b"-"),
         deletions=sum(int(deleted) for _, deleted, _ in counts if deleted != b"-"),
-        sha256=hashlib.sha256(out.read_bytes()).hexdigest(),
+        sha256=sha256_of(out),
         base_commit=base,
         tree=target,
         branch=published.branch,

@@ -37,11 +37,12 @@ def receipt_markdown(receipt: Receipt, task: str | None = None) -> str:
 
 def patch_markdown(patch: PatchSummary) -> str:
     """The patch in a fence that its text cannot close; a large one is cut, and its file named."""
-    raw = Path(patch.path).read_bytes()
-    text = raw[:_PATCH_SHOWN_BYTES].decode("utf-8", errors="replace")
-    cut = [f"Cut at {_PATCH_SHOWN_BYTES} of {len(raw)} bytes; the whole is in {code(patch.path)}."]
+    size = Path(patch.path).stat().st_size
+    with Path(patch.path).open("rb") as file:
+        text = file.read(_PATCH_SHOWN_BYTES).decode("utf-8", errors="replace")
+    cut = [f"Cut at {_PATCH_SHOWN_BYTES} of {size} bytes; the whole is in {code(patch.path)}."]
     head = f"**{size_of(patch)}** · sha256 `{patch.sha256}`"
-    return "\n".join([head, "", *fenced(text, "diff"), *(cut if len(raw) > _PATCH_SHOWN_BYTES else [])])
+    return "\n".join([head, "", *fenced(text, "diff"), *(cut if size > _PATCH_SHOWN_BYTES else [])])
 
 
 def spent(receipt: Receipt) -> str:

@@ -75,7 +75,7 @@ def work(
             added=take_over_conversation(request, worktree, trajectory),
             on_turn=lambda report: _tell(request, report, on_turn),
         )
-        attempts = attempts_in(trajectory.events(), (request.endpoint, *request.chain))
+        attempts = attempts_in(trajectory.outline(), (request.endpoint, *request.chain))
         done = _work(result, endpoint, attempts, gated.contacts.all(), sandbox, started_at)
     done = mask.value(done.model_copy(update={"warnings": (*done.warnings, *watched.warnings)}))
     publish(record_folder(request.id) / "work.json", done.model_dump_json(indent=1))

@@ -1,6 +1,5 @@
 """Fourth step: everything the agent changed, as one patch in the record."""
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -8,7 +7,7 @@ from delegation.checkout import patch as patches
 from delegation.checkout.difference import listed
 from delegation.checkout.patch import Patch
 from delegation.checkout.worktree import Worktree
-from delegation.files import publish
+from delegation.files import publish, sha256_of
 from delegation.masking import Mask
 from delegation.records.store import title_of
 from delegation.request import DelegationRequest
@@ -63,7 +62,7 @@ def collected_before(delegation_id: str) -> Patch | None:
         if not _is_newer(folder / _FACTS, folder / "trajectory.jsonl"):
             return None
         patch = Patch.model_validate_json((folder / _FACTS).read_text(encoding="utf-8"))
-        return patch if hashlib.sha256((folder / "patch.diff").read_bytes()).hexdigest() == patch.sha256 else None
+        return patch if sha256_of(folder / "patch.diff") == patch.sha256 else None
     except (OSError, ValueError):
         return None
 

@@ -18,7 +18,7 @@ from delegation.steps.folders import record_folder
 
 def course(request: DelegationRequest) -> ChainState:
     """Where the delegation stands in its chain."""
-    return chain_state_of(request, _log(request).events())
+    return chain_state_of(request, _log(request).outline())
 
 
 def note_wait(request: DelegationRequest, endpoint: Endpoint, failure: WorkFailed, *, asked: bool = True) -> None:

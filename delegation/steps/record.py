@@ -224,7 +224,7 @@ def _parts(delegation_id: str, work: Work | None) -> tuple[Part, ...]:
     """The agent's stretches of work: `work` itself knows only the last, and is all there is where the log is gone."""
     if work is None:
         return ()
-    logged = parts_of_work(Trajectory(record_folder(delegation_id) / "trajectory.jsonl").events())
+    logged = parts_of_work(Trajectory(record_folder(delegation_id) / "trajectory.jsonl").outline())
     return logged or (Part(work.started_at, work.ended_at),)
 
 

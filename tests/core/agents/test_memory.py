@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from delegation.agents.trajectory import Trajectory
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
 
 ROOT = Path(__file__).parents[3]
@@ -77,3 +79,20 @@ def test_150_turns_that_read_megabytes_stay_in_bounded_memory_and_bounded_reques
 
 def sent_bytes(request: Request) -> int:
     return int(request.headers["content-length"])
+
+
+def test_the_outline_of_a_large_log_needs_little_memory(tmp_path: Path):
+    path = tmp_path / "trajectory.jsonl"
+    usage = {"input_tokens": 1, "output_tokens": 1, "cached_tokens": None, "requests": 1}
+    with path.open("w") as log:
+        for number in range(200):
+            event = {"seq": number, "time": "2026-11-30T12:00:00+00:00", "type": "reply", "usage": usage, "cost": None}
+            log.write(json.dumps({**event, "message": "m" * 100_000}) + "\n")
+    tracemalloc.start()
+    try:
+        outline = Trajectory(path).outline()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [event["seq"] for event in outline] == list(range(200))
+    assert peak < path.stat().st_size / 20
