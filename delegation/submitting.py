@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from delegation.card import Card
-from delegation.errors import NotFoundError
+from delegation.errors import ConflictError, NotFoundError
 from delegation.harnesses.pools import ceiling_for
 from delegation.models import buckets
 from delegation.records import Entry, RecordStore
+from delegation.records.removed import removed
 from delegation.request import DelegationRequest, Endpoint
 from delegation.settings import Settings
 from delegation.shared_state import SharedState, claim
@@ -49,6 +50,10 @@ def enter(state: SharedState, records: RecordStore, request: DelegationRequest) 
         created_at=request.created_at,
     )
     entry = None if row.is_new else _entry(records, row.id)
+    if not row.is_new and entry is None and (gone := removed(records.home, row.id)):
+        raise ConflictError(
+            f"the key {request.card.key!r} stands for an earlier delegation, and {gone}: use another key"
+        )
     if entry is not None:
         return Entered(records.request(row.id), entry, row.number, row.is_new)
     request = request.model_copy(update={"id": row.id})

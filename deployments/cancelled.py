@@ -12,6 +12,7 @@ from delegation.home import Home
 from delegation.ids import is_id
 from delegation.records import RecordStore
 from deployments.configuration import WORK_POOL
+from deployments.own_request import own_parameters
 from deployments.rest import PrefectRest
 
 _AT_FIRST, _SINCE = timedelta(hours=24), timedelta(minutes=10)
@@ -38,9 +39,10 @@ class CancelledRuns:
             "limit": _PAGE,
         }
         for run in self._rest.call("POST", "/flow_runs/filter", body):
-            if self._has_no_receipt((run["parameters"].get("request") or {}).get("id")):
+            parameters = own_parameters(self._records, run)
+            if self._has_no_receipt((parameters.get("request") or {}).get("id")):
                 self._say(f"flow run {run['id']} was cancelled without a process: its receipt is written")
-                self._write(run["parameters"])
+                self._write(parameters)
         self._within = _SINCE
 
     def _has_no_receipt(self, delegation_id: object) -> bool:

@@ -6,7 +6,7 @@ Only runs that our own worker took (its name is in their labels): on a shared se
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from delegation.records import RecordStore
 from deployments.configuration import WORK_POOL
 from deployments.launcher.client import RUN_VARIABLE
 from deployments.launcher.runs import LaunchedRun, launched_runs
+from deployments.own_request import own_parameters
 from deployments.places import Places
 from deployments.processes import marked
 from deployments.rest import PrefectRest, Refused
@@ -42,7 +43,7 @@ class FlowRun:
 
     @property
     def delegation_id(self) -> str | None:
-        """None for one that was started in the UI from a bare card."""
+        """None for one that was started in the UI and has not made one yet."""
         return (self.parameters.get("request") or {}).get("id")
 
     def age_seconds(self) -> float:
@@ -160,13 +161,29 @@ class Sweeper:
             "limit": _PAGE,
             "sort": "START_TIME_DESC",
         }
-        return list(self._ours(self._rest.call("POST", "/flow_runs/filter", body)))
+        return list(self._ours(self._all(body)))
+
+    def _all(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Page by page: hundreds may run at once, and the server gives two hundred at most."""
+        offset = 0
+        while True:
+            page = self._rest.call("POST", "/flow_runs/filter", {**body, "offset": offset})
+            yield from page
+            offset += _PAGE
+            if len(page) < _PAGE:
+                return
 
     def _ours(self, found: Iterable[dict[str, Any]]) -> Iterable[FlowRun]:
         for run in found:
             if run["labels"].get("prefect.worker.name") == self._worker:
                 since = datetime.fromisoformat(run["state"]["timestamp"])
-                yield FlowRun(run["id"], run["state"]["type"], since, run.get("run_count") or 0, run["parameters"])
+                yield FlowRun(
+                    run["id"],
+                    run["state"]["type"],
+                    since,
+                    run.get("run_count") or 0,
+                    own_parameters(self._records, run),
+                )
 
     def _was_cancelling(self, run: FlowRun) -> bool:
         states = self._rest.call("GET", f"/flow_run_states/?flow_run_id={run.id}")

@@ -1,14 +1,18 @@
-"""The keeper's sweep of trees and keys: `python -m deployments.trees KEEP_DAYS BUDGET_GB`, every few minutes.
+"""The keeper's sweep of trees, records and keys, every few minutes: `python -m deployments.trees KEEP_DAYS BUDGET_GB
+RECORDS`, where RECORDS are the limits of records as JSON.
 
 A process of its own, which the keeper only starts and looks after: git on a slow disk cannot stall the stack.
 """
 
+import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from delegation.home import Home
+from delegation.records.retention import RecordPolicy
 from deployments.configuration import Configuration
 from deployments.environment import python, stack_environment
 from deployments.places import Places
@@ -26,7 +30,9 @@ class TreeSweep:
         self, configuration: Configuration, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         places = Places(configuration.home)
-        argv = python("-m", "deployments.trees", str(configuration.keep_days), str(configuration.budget_gb))
+        limits = json.dumps(asdict(configuration.records))
+        trees = (str(configuration.keep_days), str(configuration.budget_gb))
+        argv = python("-m", "deployments.trees", *trees, limits)
         self._child = Child("trees", argv, stack_environment(configuration), places.logs / "trees.log", places.stack)
         self._say = say
         self._clock = clock
@@ -68,7 +74,21 @@ def main() -> int:
     home = load_settings().home
     _clear_keys(home, keep_days)
     report(prune(home, policy), _say)
+    _clear_records(home, RecordPolicy(**json.loads(sys.argv[3])))
     return 0
+
+
+def _clear_records(home: Home, policy: RecordPolicy) -> None:
+    """After the trees: a record whose tree is still there stays. Nothing goes where no limit is set."""
+    from delegation import kept_records
+
+    try:
+        done = kept_records.prune(home, policy)
+    except OSError as error:
+        _say(f"no record was removed: {error}")
+        return
+    for each in done.removed:
+        _say(f"removed the record {each.id}: {each.reason}")
 
 
 def _clear_keys(home: Home, keep_days: float) -> None:

@@ -17,12 +17,13 @@ def run_name_of(request: DelegationRequest) -> str:
 
 
 def tags_of(request: DelegationRequest) -> tuple[str, ...]:
-    """Repository, model, bucket and id. The UI shows them by the alphabet."""
+    """Repository, model, bucket, id and what its card adds. The UI shows them by the alphabet."""
     return (
         f"repo:{Path(request.repo).name}",
         f"model:{request.endpoint.alias}",
         limit_name_of(request.endpoint.bucket),
         request.id,
+        *request.labels,
     )
 
 

@@ -3,6 +3,7 @@
 <id>/entry.json       who it is: number, title, flow run
 <id>/request.json     the resolved request
 <id>/status.json      step, turn and heartbeat while it runs
+<id>/steps.jsonl      one line for each step that it came to, and for each reason that it waited
 <id>/worktree.json    the tree that its agent works in
 <id>/trajectory.jsonl the agent's log
 <id>/work.json        what the agent step returned
@@ -13,6 +14,8 @@
 <id>/base.log         output of the verify command on the base; candidate.log: with the change
 <id>/undo.diff        what takes the change back out of the caller's repository, once it was applied; a later apply's is
                       undo.2.diff, ...
+<id>/applied.jsonl    when, where and how the change was brought home
+<id>/earlier/N/       what the run of receipt.N.json had left, before it was done again
 <id>/receipt.json     the result; earlier ones of the same run stay as receipt.1.json, ...
 """
 
@@ -31,6 +34,9 @@ from delegation.home import Home
 from delegation.ids import is_id
 from delegation.receipt import Outcome, Receipt
 from delegation.records.entry import Entry, Progress
+from delegation.records.queue_places import placed
+from delegation.records.removed import removed
+from delegation.records.step_log import log_step
 from delegation.request import DelegationRequest
 from delegation.wrong_values import sentence
 
@@ -58,6 +64,10 @@ class RecordStore:
 
     def __init__(self, home: Home) -> None:
         self._home = home
+
+    @property
+    def home(self) -> Home:
+        return self._home
 
     def folder(self, delegation_id: str) -> Path:
         """The record's folder. Raises UsageError for a text that is no id (it would name a file elsewhere)."""
@@ -106,12 +116,15 @@ class RecordStore:
         """Where it stands; None where nothing readable is known, since this is never worth an error."""
         try:
             text = text_or_none(self.folder(delegation_id) / "status.json")
-            return Progress.model_validate_json(text) if text else None
+            return placed(self._home, delegation_id, Progress.model_validate_json(text)) if text else None
         except (ValidationError, UnicodeDecodeError, OSError):
             return None
 
     def write_status(self, delegation_id: str, progress: Progress) -> None:
-        publish(self.folder(delegation_id) / "status.json", progress.model_dump_json())
+        """Publish where it stands; `steps.jsonl` keeps what it came through."""
+        folder = self.folder(delegation_id)
+        publish(folder / "status.json", progress.model_dump_json())
+        log_step(folder, progress)
 
     def receipt(self, delegation_id: str) -> Receipt | None:
         path = self.folder(delegation_id) / "receipt.json"
@@ -148,7 +161,7 @@ class RecordStore:
         if fitting:
             some = f"for example {fitting[0]!r} and {fitting[1]!r}"
             raise UsageError(f"{text!r} fits {len(fitting)} delegations, {some}: give more of it")
-        raise NotFoundError(f"no delegation {text!r}: `delegate list` shows their ids")
+        raise NotFoundError(removed(self._home, text) or f"no delegation {text!r}: `delegate list` shows their ids")
 
     def summary(self, delegation_id: str) -> Summary:
         try:

@@ -46,6 +46,15 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def duration(seconds: float) -> str:
+    """`4.2 s`, `2 min 5 s`, `3 h 20 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s"
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {whole % 60} s"
+
+
 def failing_of(run: CommandRun) -> int | None:
     """How many tests did not pass; None where the runner does not tell tests apart."""
     return None if run.tests is None else sum(status in ("failed", "error") for status in run.tests.values())

@@ -9,19 +9,28 @@ from delegation.errors import NotFoundError, UsageError
 from mcp_entry.exits import OK
 from mcp_entry.progress import receipt_of
 from mcp_entry.terminal.common import AsJson, Id, print_json, say, service
+from mcp_entry.terminal.filtering import NO_FILTER, Filters
 
 
-def list_(*, limit: Annotated[int, Parameter(help="How many; 0 means all.")] = 20, json: AsJson = False) -> int:
-    """Newest first, from the disk: it works with the stack down."""
+def list_(
+    *,
+    limit: Annotated[int, Parameter(help="How many; 0 means all.")] = 20,
+    filters: Filters = NO_FILTER,
+    json: AsJson = False,
+) -> int:
+    """Newest first, from the disk: it works with the stack down. What cannot be read is listed as such."""
     if limit < 0:
         raise UsageError(f"--limit {limit}: give a whole number, 0 for all")
     from mcp_entry.views import line_of
 
     verbs = service()
-    found, runs = verbs.summaries(limit or None), verbs.stack_runs
+    wanted = verbs.past.filter(**filters.words)
+    found, runs = verbs.past.summaries(wanted, limit or None), verbs.stack_runs
     if json:
         lines = [line_of(summary).model_dump(mode="json") for summary in found]
         print_json({"delegations": lines, "stack_running": runs})
+    elif not found and filters != NO_FILTER:
+        say("no delegation fits")
     else:
         from mcp_entry.render import out, show_list
 
@@ -37,7 +46,7 @@ def show(
     ] = False,
     json: AsJson = False,
 ) -> int:
-    """The receipt, or where it stands. Exit code 0 whatever the outcome."""
+    """The receipt, or where it stands; its timeline, and what was made from it. Exit code 0 whatever the outcome."""
     verbs = service()
     if follow:
         from mcp_entry.terminal.follow import follow as until_it_ends
@@ -47,17 +56,25 @@ def show(
     if summary.problem:
         raise NotFoundError(f"the record of {summary.id!r} cannot be read: {summary.problem}")
     receipt = receipt_of(summary)
+    timeline, children = verbs.past.timeline(summary.id), verbs.past.children(summary.id)
     if json:
         from mcp_entry.views import line_of
 
-        print_json(receipt or line_of(summary))
+        told = (receipt or line_of(summary)).model_dump(mode="json")
+        moments = [each.model_dump(mode="json") for each in timeline]
+        made = [{"id": each.id, "number": each.number, "state": each.state} for each in children]
+        print_json({**told, "timeline": moments, "children": made})
         return OK
+    from mcp_entry.history_shown import show_children, show_timeline
     from mcp_entry.render import out, show_receipt, show_running
 
+    console = out()
     if receipt:
-        show_receipt(out(), receipt)
+        show_receipt(console, receipt)
     else:
-        show_running(out(), summary, stack_runs=verbs.stack_runs)
+        show_running(console, summary, stack_runs=verbs.stack_runs)
+    show_timeline(console, timeline)
+    show_children(console, children)
     return OK
 
 
@@ -85,7 +102,7 @@ def transcript(
     json: AsJson = False,
 ) -> int:
     """What the agent did, entry by entry. With --json one entry is one line."""
-    from mcp_entry.transcripts import entries_of
+    from delegation.agents.transcript import entries_of
 
     verbs = service()
     entries, total = entries_of(verbs.transcript_path(which), offset=offset, limit=limit)

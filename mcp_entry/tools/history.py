@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from delegation.card import Lane
 from mcp_entry.service import Service
 from mcp_entry.tool_host import Tool, ToolHost, expected
 from mcp_entry.tools.delegations import Id
@@ -61,10 +62,35 @@ def tools(host: ToolHost) -> Iterable[Tool]:
 
 def _list(host: ToolHost) -> Any:
     @expected
-    async def list_recent_delegations(limit: Annotated[int, Field(ge=1, le=50)] = 20) -> Listed:
-        """Delegations of this user, newest first, from whichever session; works while the stack is down."""
-        lines = await host.call(lambda verbs: [line_of(summary) for summary in verbs.summaries(limit)])
-        return Listed(delegations=lines)
+    async def list_recent_delegations(
+        limit: Annotated[int, Field(ge=1, le=50)] = 20,
+        repo: Annotated[str | None, Field(description="Path of a repository, a folder inside it, or its name.")] = None,
+        model: Annotated[str | None, Field(description="Alias; * and ? stand for anything.")] = None,
+        outcome: Annotated[
+            list[str] | None, Field(description="Outcomes, or 'unfinished': one of them; none means all.")
+        ] = None,
+        since: Annotated[str | None, Field(description="90min, 2h, 3d, today, or an ISO date.")] = None,
+        until: Annotated[str | None, Field(description="Likewise.")] = None,
+        agent: Annotated[str | None, Field(description="Its name; * and ? stand for anything.")] = None,
+        lane: Lane | None = None,
+        tag: Annotated[str | None, Field(description="Of its run in the UI, such as bucket:qwen.")] = None,
+        parent: Annotated[Id | None, Field(description="Made from that one by a rerun.")] = None,
+        night: Annotated[str | None, Field(description="Id of a night shift.")] = None,
+        text: Annotated[str | None, Field(description="Stands in task, answer or claim.")] = None,
+    ) -> Listed:
+        """Delegations of this user that fit all that is given, newest first, from whichever session.
+
+        Works while the stack is down. A record that cannot be read is listed with its `problem`.
+        """
+        words = {
+            "repo": repo, "model": model, "outcome": outcome, "since": since, "until": until, "agent": agent,
+            "lane": lane, "tag": tag, "night": night, "text": text,
+        }  # fmt: skip
+
+        def listed(verbs: Service) -> list[Line]:
+            return [line_of(each) for each in verbs.past.summaries(verbs.past.filter(parent=parent, **words), limit)]
+
+        return Listed(delegations=await host.call(listed))
 
     return list_recent_delegations
 
@@ -124,7 +150,7 @@ def _transcript(host: ToolHost) -> Any:
 
 
 def _transcript_page(verbs: Service, text: str, offset: int, limit: int) -> TranscriptPage:
-    from mcp_entry.transcripts import entries_of
+    from delegation.agents.transcript import entries_of
 
     path = verbs.transcript_path(text)
     entries, total = entries_of(path, offset=offset, limit=limit)

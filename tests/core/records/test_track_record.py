@@ -12,7 +12,8 @@ from delegation.home import Home
 from delegation.ids import new_id
 from delegation.receipt import Cost, Receipt, Usage
 from delegation.records import RecordStore
-from delegation.records.track_record import KindCost, TrackRecord, track_record
+from delegation.records.tally import KindCost
+from delegation.records.track_record import TrackRecord, track_record
 from delegation.request import Agent, DelegationRequest, Endpoint, Limits
 
 CREATED = datetime(2026, 11, 30, tzinfo=UTC)
