@@ -22,13 +22,14 @@ import psutil
 from delegation.confinement import Confiner, Walls
 from delegation.errors import UsageError, WorkFailed
 from delegation.processes.descent import end_namespaces
-from delegation.processes.environment import child_environment, make_private_folders
+from delegation.processes.environment import NO_LITTER, child_environment, make_private_folders
 from delegation.processes.launch import Launch, Report, launch
 from delegation.processes.output import Captured, Limit, safe_text
 from delegation.processes.pipes import Pipes
 from delegation.processes.tree import MARK, Tree, send
 
 __all__ = [
+    "NO_LITTER",
     "Captured",
     "Finished",
     "Limit",

@@ -1,5 +1,7 @@
 """Jobs of Codex, Gemini and dsh in the words of the older tools: submitted all or none, and how they stand."""
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,12 +9,20 @@ from typing import Any, get_args
 
 from delegation.card import Card
 from delegation.checkout.git import locate
-from delegation.errors import DelegateError, UsageError
+from delegation.errors import DelegateError, StackError, UsageError
 from delegation.failures import QueueReason, poll_kind_of
-from delegation.harnesses.admission import checked_orders
+from delegation.harnesses.account import Account, codex_account
 from delegation.harnesses.choice import prefix_of
+from delegation.harnesses.codex_quota import quota_in
 from delegation.harnesses.order import HarnessName
-from delegation.harnesses.polling import ended_fields, kept_beginnings, kept_result, preview, unfinished_fields
+from delegation.harnesses.polling import (
+    PERSIST_ERROR,
+    ended_fields,
+    kept_beginnings,
+    kept_result,
+    preview,
+    unfinished_fields,
+)
 from delegation.harnesses.pools import pool_of
 from delegation.harnesses.result import JobStatus, status_of
 from delegation.harnesses.sanitising import one_line, poll_text
@@ -33,7 +43,6 @@ def submit_jobs(
 ) -> list[Started]:
     """Start all tasks, or none. Raises UsageError that names the first bad one by its number, or the full queue."""
     placed = [{**task, "workdir": verbs.workdir(task.get("workdir"))} for task in tasks]
-    checked_orders(harness, [_of_program(task) for task in placed], verbs.settings)
     cards = [_card(harness, task, key) for task, key in zip(placed, keys, strict=True)]
     _check_cards(verbs, cards, tool)
     _refuse_when_full(verbs, harness, len(cards))
@@ -46,6 +55,21 @@ def submit_jobs(
             verbs.cancel(each.id)
         raise
     return started
+
+
+def account(verbs: Service) -> Account:
+    """How the Codex login stands. Tables that cannot be asked leave it at what the disk says."""
+    from delegation.shared_state import SharedState
+    from mcp_entry.stack import connection_if_running
+
+    running, now = connection_if_running(verbs.settings), datetime.now(UTC)
+    if running is not None:
+        try:
+            with SharedState(running.database_url) as state:
+                return codex_account(verbs.settings, state, now)
+        except StackError:
+            pass
+    return codex_account(verbs.settings, None, now)
 
 
 def job_fields(verbs: Service, harness: HarnessName, text: str) -> dict[str, Any]:
@@ -63,16 +87,15 @@ def job_of(verbs: Service, job_id: str) -> dict[str, Any]:
     """The same for a whole id, of whatever program. Raises DelegateError where its record cannot be read."""
     request, receipt = verbs.records.request(job_id), finished(verbs.records, job_id)
     fields = _unfinished(verbs, request) if receipt is None else _ended(verbs, request, receipt)
-    return {"id": job_id, "task": preview(request.card.task), "workdir": request.repo, **fields}
+    warning = quota_in(request.warnings)
+    told = {} if warning is None else {"warning": one_line(warning)}
+    return {"id": job_id, "task": preview(request.card.task), "workdir": request.repo, **told, **fields}
 
 
-def status_of_receipt(receipt: Receipt) -> JobStatus:
+def status_of_receipt(receipt: Receipt, *, killed_on_restart: bool = False) -> JobStatus:
     """Cancelled, what the failure means in the older words, or `done`, which says nothing of the verdict."""
-    return status_of(receipt.failure_kind, cancelled=receipt.outcome == "cancelled")
-
-
-def _of_program(task: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in task.items() if name != "verify" and value is not None}
+    cancelled = receipt.outcome == "cancelled"
+    return status_of(receipt.failure_kind, cancelled=cancelled, killed_on_restart=killed_on_restart)
 
 
 def _card(harness: HarnessName, task: Mapping[str, Any], key: str | None) -> Card:
@@ -142,13 +165,24 @@ def _unfinished(verbs: Service, request: DelegationRequest) -> dict[str, Any]:
         retry_count=len(begun) - 1 if at_work else len(begun),
         retry_at=progress.parked_until if progress else None,
     )
-    owner = {"pid": progress.pid if progress else None, "sid": None, "alive": verbs.stack_runs}
-    return {**fields, "owner": owner}
+    pid = progress.pid if progress else None
+    return {**fields, "owner": {"pid": pid, "sid": _session_of(pid), "alive": verbs.stack_runs}}
+
+
+def _session_of(pid: int | None) -> int | None:
+    """The session that a living process leads or belongs to; None for one that is gone, and on Windows."""
+    if pid is None or sys.platform == "win32":
+        return None
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
 
 
 def _ended(verbs: Service, request: DelegationRequest, receipt: Receipt) -> dict[str, Any]:
-    result = kept_result(verbs.records.folder(request.id))
-    status = status_of_receipt(receipt)
+    folder = verbs.records.folder(request.id)
+    result, begun = kept_result(folder), kept_beginnings(folder)
+    status = status_of_receipt(receipt, killed_on_restart=_was_killed(request, receipt, begun))
     fields: dict[str, Any] = {"status": status}
     if result is not None:
         fields = ended_fields(result, status=status)
@@ -157,9 +191,21 @@ def _ended(verbs: Service, request: DelegationRequest, receipt: Receipt) -> dict
     if receipt.failure_kind is not None and "failure_kind" not in fields:
         kind, message = receipt.failure_kind, receipt.failure_message or ""
         fields |= {"failure_kind": poll_kind_of(kind, message), "error": one_line(message)}
-    begun = kept_beginnings(verbs.records.folder(request.id))
+    fields |= _persist_error(receipt)
     fields["retry_count"] = max(len(begun) - 1, 0)
     return {**fields, "verdict": _verdict(verbs, receipt)}
+
+
+def _was_killed(request: DelegationRequest, receipt: Receipt, begun: Sequence[datetime]) -> bool:
+    """Whether it had begun when its process died, and was not finished when it was taken up again. For dsh its users
+    know one word, `lost`, for this and for what never began."""
+    is_dsh = request.order is not None and request.order.harness == "dsh"
+    return receipt.failure_kind == "lost" and bool(begun) and not is_dsh
+
+
+def _persist_error(receipt: Receipt) -> dict[str, str]:
+    said = next((each for each in receipt.warnings if each.startswith(PERSIST_ERROR)), None)
+    return {} if said is None else {"persist_error": one_line(said.removeprefix(PERSIST_ERROR))}
 
 
 def _verdict(verbs: Service, receipt: Receipt) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def _in_order(walls: Walls) -> list[tuple[Path, _Kind]]:
 def _hide(path: Path, walls: Walls) -> Iterator[str]:
     """Only what lies inside something shown needs hiding: the root is empty."""
     shown = (*walls.writable, *walls.readable, *(Path(text) for text in _SYSTEM))
-    if not any(path != above and path.is_relative_to(above) for above in shown):
+    if not any(path.is_relative_to(above) for above in shown):
         return
     if path.is_dir():
         yield from ("--tmpfs", str(path))

@@ -1,6 +1,6 @@
 """Orders as callers give them, checked whole before anything starts, by the rules of the harness they are for."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,10 @@ UPLOADED = {
     "dsh": "dsh with a cloud model takes code only, never real personal data",
 }
 _FIELDS: Mapping[HarnessName, frozenset[str]] = {
-    "codex": frozenset(("task", "workdir", "model", "effort", "sandbox", "timeout_s", "allow_over_quota", "resume")),
-    "gemini": frozenset(("task", "workdir", "effort", "timeout_s", "resume")),
+    "codex": frozenset(("task", "workdir", "model", "effort", "sandbox", "timeout_s", "allow_over_quota")),
+    "gemini": frozenset(("task", "workdir", "effort", "timeout_s")),
     "dsh": frozenset(("task", "workdir", "model", "timeout_s")),
-    "claude": frozenset(("task", "workdir", "effort", "timeout_s", "resume")),
+    "claude": frozenset(("task", "workdir", "effort", "timeout_s")),
     "command": frozenset(("task", "workdir", "model", "timeout_s")),
 }
 
@@ -42,32 +42,6 @@ class Placed(Value):
     task: str
     workdir: str
     order: Order
-
-
-def checked_orders(
-    harness: HarnessName,
-    tasks: Sequence[Mapping[str, Any]],
-    settings: Settings,
-    *,
-    endpoint: Endpoint | None = None,
-    template: Template | None = None,
-) -> tuple[Placed, ...]:
-    """All orders of one submit, or none: raises UsageError that names the first bad task by its number.
-
-    Each task is an object of the fields that the harness knows (`task`, `workdir`, `model`, `effort`, `sandbox`,
-    `timeout_s`, ...).
-    """
-    if not tasks:
-        raise UsageError("tasks is empty: give at least one task")
-    program_problem(harness, settings, template)
-    placed: list[Placed] = []
-    for number, task in enumerate(tasks):
-        try:
-            placed.append(checked_order(harness, task, settings, endpoint=endpoint, template=template))
-        except UsageError as error:
-            where = f"tasks[{number}]: " if len(tasks) > 1 else ""
-            raise type(error)(f"{where}{error}") from error
-    return tuple(placed)
 
 
 def program_problem(harness: HarnessName, settings: Settings, template: Template | None = None) -> None:
@@ -87,7 +61,8 @@ def checked_order(
     endpoint: Endpoint | None = None,
     template: Template | None = None,
 ) -> Placed:
-    """One order, without looking for the program. Raises UsageError; nothing is written."""
+    """One order, without looking for the program. `task` is an object of the fields that the harness knows (`task`,
+    `workdir`, `model`, `effort`, `sandbox`, `timeout_s`, ...). Raises UsageError; nothing is written."""
     if unknown := sorted(set(task) - _FIELDS[harness]):
         raise UsageError(
             f"{harness} does not know {', '.join(map(repr, unknown))}; it knows {', '.join(sorted(_FIELDS[harness]))}"
@@ -102,7 +77,6 @@ def checked_order(
         order = Order(
             harness=harness,
             timeout_seconds=_seconds(task.get("timeout_s"), DSH_SECONDS if harness == "dsh" else DEFAULT_SECONDS),
-            resume=_optional(task, "resume"),
             template=template,
             **given,
         )
@@ -134,8 +108,6 @@ def _optional(task: Mapping[str, Any], name: str) -> str | None:
         return None
     if not isinstance(value, str) or not value.strip():
         raise UsageError(f"{name} must be text")
-    if name == "resume" and (value.startswith("-") or not value.replace("-", "").replace("_", "").isalnum()):
-        raise UsageError(f"resume={value!r} is no id of a thread")
     return value
 
 

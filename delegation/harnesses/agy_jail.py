@@ -60,6 +60,9 @@ _READABLE = (
     "/dev",
 )
 _NOT_EVEN_LISTED = ("/Volumes", "/Users", "/Applications", "/private/tmp", "/private/var/root")
+_NOT_EVEN_LISTED_HERE = (Path("/opt"),)
+"""On Linux: programs that were not installed by the system, as in /Applications. Everything else that macOS has to
+deny is not there at all inside."""
 _NOT_STARTED = ("/usr/bin/open", "/usr/bin/osascript")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/dtracehelper", "/dev/fd", "/dev/tty")
 _BASE = f"""(version 1)
@@ -133,7 +136,7 @@ def jail_walls(jail: Jail) -> Walls:
     return Walls(
         writable=under_both_names((jail.workdir, jail.home, jail.temp, *jail.writable, *jail.state_folders)),
         readable=under_both_names((jail.gemini, jail.program, *EXTRA_READ_PATHS, *jail.readable)),
-        hidden=(*under_both_names(jail.states), *_openers()),
+        hidden=(*_NOT_EVEN_LISTED_HERE, *under_both_names(jail.states), *_openers()),
         network=True,
         temp=jail.temp.resolve(),
     )

@@ -28,8 +28,16 @@ _CARRIED = (
     "DELEGATE_DSH_LAUNCHER",
     "DELEGATE_DSH_MODELS_FILE",
     "DELEGATE_DSH_STATE_DIR",
+    "DELEGATE_CODEX_MAX_CONCURRENT",
+    "DELEGATE_CODEX_MAX_PER_PROJECT",
+    "DELEGATE_CODEX_STAGGER_S",
+    "DELEGATE_GEMINI_MAX_CONCURRENT",
+    "DELEGATE_DSH_MAX_CONCURRENT",
+    "DELEGATE_DSH_MAX_PER_PROJECT",
+    "DELEGATE_DSH_STAGGER_S",
 )
-"""Where its login and its state lie; none is a secret. Another session started the worker, with others perhaps."""
+"""Where its login and its state lie, and how many may run; none is a secret. Another session started the worker, with
+others perhaps, and its processes see none of these."""
 
 _OF_OUR_LOOP = ("max_turns", "max_tokens")
 _OF_PROGRAMS = ("effort", "sandbox", "allow_over_quota")

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from delegation.settings import Settings
 
 _WEEK_MINUTES = 7 * 24 * 60
 _FEWEST_MINUTES = _WEEK_MINUTES // 2  # what a plan calls a week is nearly one
+_USED = "% of the week's Codex plan is used"
 _MOST_FILES = 40
 _TAIL_BYTES = 512 * 1024
 
@@ -49,13 +50,18 @@ def quota_warning(settings: Settings, *, allow_over_quota: bool = False, now: da
     if quota is None:
         return None
     until = f", until {quota.resets_at:%Y-%m-%d %H:%M} UTC" if quota.resets_at else ""
-    said = f"{quota.used_percent:g} % of the week's Codex plan is used{until}"
+    said = f"{quota.used_percent:g} {_USED}{until}"
     refuse = settings.codex_quota_refuse
     if refuse is not None and quota.used_percent > refuse and not allow_over_quota:
         raise UsageError(
             f"{said}, more than DELEGATE_CODEX_QUOTA_REFUSE_PCT={refuse:g}: wait, or say allow_over_quota=true"
         )
     return said if quota.used_percent > settings.codex_quota_warn else None
+
+
+def quota_in(warnings: Sequence[str]) -> str | None:
+    """The warning among these that is about the week's plan."""
+    return next((each for each in warnings if _USED in each), None)
 
 
 def _newest_sessions(folder: Path) -> list[Path]:

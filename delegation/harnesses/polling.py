@@ -8,17 +8,16 @@ from pydantic import ValidationError
 
 from delegation.failures import QueueReason, poll_queue_reason
 from delegation.files import publish, text_or_none
-from delegation.harnesses.codex_login import auth_stopped
 from delegation.harnesses.order import HarnessName
 from delegation.harnesses.result import HarnessResult, JobStatus, poll_warnings
 from delegation.harnesses.sanitising import PREVIEW_CHARACTERS, one_line, poll_text, safe_json
-from delegation.settings import Settings
 
 RESULT_FILE = "harness.json"
 _BEGUN_FILE = "harness_begun.txt"
 _ANSWER_FIELD: dict[HarnessName, str] = {"codex": "final_response"}
 _THREAD_FIELD: dict[HarnessName, str] = {"gemini": "conversation_id"}
-Account = Literal["ok", "cooldown", "auth_failed"]
+PERSIST_ERROR = "persist_error: "
+"""How the warning begins that tells of a result which could not be written down."""
 
 
 def keep_beginning(folder: Path, at: datetime) -> None:
@@ -100,13 +99,6 @@ def unfinished_fields(
 def preview(task: str) -> str:
     """The beginning of a task in one line."""
     return one_line(task, PREVIEW_CHARACTERS)
-
-
-def codex_account(settings: Settings, *, cooling_down: bool) -> Account:
-    """How the Codex login stands for everybody who uses it."""
-    if auth_stopped(settings):
-        return "auth_failed"
-    return "cooldown" if cooling_down else "ok"
 
 
 def _seconds(start: datetime, end: datetime) -> float:

@@ -63,6 +63,11 @@ def pool_of(harness: HarnessName, settings: Settings) -> Pool:
             assert_never(harness)
 
 
+def per_project_now(pool: Pool, everywhere: int) -> int:
+    """How many of one project may run while so many may everywhere: what lowers the one lowers the other."""
+    return max(1, min(pool.per_project, pool.per_project * everywhere // pool.ceiling))
+
+
 def ceiling_for(bucket: str, settings: Settings) -> Ceiling:
     """How many slots a bucket has: as for every other, but the variables of command-line agents count, too."""
     usual = ceiling_of(bucket, settings.ceilings, settings.catalogue.buckets)

@@ -1,9 +1,10 @@
 """Runs one command-line agent to its end: started through the door, read as it speaks, judged, and all of it gone."""
 
+import json
 import shutil
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,14 +14,17 @@ from delegation.harnesses.harness import Command, Ended, Harness, Job, OnProgres
 from delegation.harnesses.lines import Activity, Lines
 from delegation.harnesses.result import HarnessResult
 from delegation.harnesses.surroundings import prepare_place
+from delegation.masking import NOTHING_SECRET, Mask
 from delegation.models.prices import estimated_usd
 from delegation.process import Finished, Limit, run
+from delegation.processes.output import Log
 from delegation.receipt import Cost
 from delegation.settings import Settings
 
 _KEPT = Limit(head=64_000, tail=192_000)
 MOST_ANSWER_CHARACTERS = 200_000
 _LOOK_SECONDS = 0.1
+_LOG_BYTES = 32 * 1024 * 1024
 _LATE = "it had finished its answer when the cancel came; the answer is kept"
 
 
@@ -32,8 +36,11 @@ def run_harness(
     on_progress: OnProgress = lambda _: None,
     cancelled: threading.Event | None = None,
     log: Path | None = None,
+    mask: Mask = NOTHING_SECRET,
 ) -> HarnessResult:
-    """Run the job; nothing of it is alive when this returns or raises. `log` gets what it printed, raw and bounded.
+    """Run the job; nothing of it is alive when this returns or raises. `log` gets the lines that it printed, bounded.
+
+    What `mask` hides, and the job's key, stand neither in the log nor in what is told or returned.
 
     A program that failed is a result with a failure kind, never an exception. Ended by us it is `time_limit` (the whole
     run), `stalled` (silent for too long with no tool at work) or cancelled; the first of these that comes counts.
@@ -42,18 +49,28 @@ def run_harness(
     prepare_place(job, settings)
     started_at = datetime.now(UTC)
     command = harness.command(job)
+    mask = _whole(mask, job.key)
     try:
-        reader = _Listening(harness.reader(job), on_progress)
-        with _watched(reader, job.order.idle_seconds, cancelled) as watch:
-            finished = _run(command, job, reader, watch.stop, log)
-        said = reader.finished()
-        return _result(harness, job, command, finished, said, watch, started_at)
+        with ExitStack() as open_files:
+            kept = None if log is None else open_files.enter_context(closing(Log(log, limit_bytes=_LOG_BYTES)))
+            reader = _Listening(harness.reader(job), on_progress, kept, mask)
+            with _watched(reader, job.order.idle_seconds, cancelled) as watch:
+                finished = _run(command, job, reader, watch.stop)
+            said = reader.finished()
+        return mask.value(_result(harness, job, command, finished, said, watch, started_at))
     finally:
         for folder in command.left_behind:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(command: Command, job: Job, listening: "_Listening", stop: threading.Event, log: Path | None) -> Finished:
+def _whole(mask: Mask, key: str | None) -> Mask:
+    """The same for lines, and for JSON in which a value may stand escaped."""
+    values = [value for value in (*mask.values, key) if value]
+    lines = [line for value in values for line in value.splitlines()]
+    return Mask.of([*values, *lines, *(json.dumps(line)[1:-1] for line in lines)])
+
+
+def _run(command: Command, job: Job, listening: "_Listening", stop: threading.Event) -> Finished:
     return run(
         command.argv,
         cwd=job.workdir,
@@ -65,7 +82,6 @@ def _run(command: Command, job: Job, listening: "_Listening", stop: threading.Ev
         stdout_limit=_KEPT,
         stderr_limit=_KEPT,
         cancelled=stop,
-        log=log,
         most_processes=job.most_processes,
         on_stdout=listening.stdout.feed,
         on_stderr=listening.stderr.feed,
@@ -73,11 +89,13 @@ def _run(command: Command, job: Job, listening: "_Listening", stop: threading.Ev
 
 
 class _Listening:
-    """Hands lines of both streams to the reader, one at a time, and tells what they mean."""
+    """Hands lines of both streams to the log and the reader, one at a time, and tells what they mean."""
 
-    def __init__(self, reader: Reader, on_progress: OnProgress) -> None:
+    def __init__(self, reader: Reader, on_progress: OnProgress, log: Log | None, mask: Mask) -> None:
         self._reader = reader
         self._on_progress = on_progress
+        self._log = log
+        self._mask = mask
         self._lock = threading.Lock()
         self._broken: str | None = None
         self.activity = Activity()
@@ -99,7 +117,10 @@ class _Listening:
 
     def _take(self, stream: Stream, text: str) -> None:
         self.activity.note()
+        text = self._mask.text(text)
         with self._lock:
+            if self._log is not None:
+                self._log.write(f"{text}\n".encode("utf-8", "replace"))
             try:
                 progress = self._reader.line(stream, text)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -159,10 +180,10 @@ def _result(
         harness=harness.name,
         cancelled=by_cancel,
         failure_kind=failure.kind if failure else None,
-        failure_message=_without_key(str(failure), job) if failure else None,
+        failure_message=str(failure) if failure else None,
         retry_after_seconds=failure.retry_after_seconds if failure else None,
         resets_at=failure.resets_at if failure else None,
-        answer=None if said.answer is None else _without_key(said.answer, job)[:MOST_ANSWER_CHARACTERS],
+        answer=None if said.answer is None else said.answer[:MOST_ANSWER_CHARACTERS],
         session_id=said.session_id,
         model=job.order.model,
         response_model=said.response_model,
@@ -189,10 +210,6 @@ def _result(
         started_at=started_at,
         ended_at=datetime.now(UTC),
     )
-
-
-def _without_key(text: str, job: Job) -> str:
-    return text.replace(job.key, "***") if job.key else text
 
 
 def _shortened(said: Said) -> tuple[str, ...]:

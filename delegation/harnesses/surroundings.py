@@ -10,10 +10,9 @@ from typing import Literal
 from delegation.confinement import Walls, agent_walls
 from delegation.errors import StackError, WorkFailed
 from delegation.harnesses.harness import Job
-from delegation.process import child_environment, make_private_folders
+from delegation.process import NO_LITTER, child_environment, make_private_folders
 from delegation.settings import Settings
 
-_NO_LITTER = {"PYTHONDONTWRITEBYTECODE": "1"}  # in a repository that does not ignore it, bytecode would be in the patch
 StatefulHarness = Literal["codex", "gemini", "dsh"]
 
 
@@ -52,7 +51,7 @@ def environment_of(
     return child_environment(
         home=home_of(job),
         temp=temp_of(job),
-        extra={**_NO_LITTER, **job.environment, **(extra or {})},
+        extra={**NO_LITTER, **job.environment, **(extra or {})},
         passthrough=(*settings.env_passthrough, *passthrough),
         source=source,
     )

@@ -48,6 +48,7 @@ _TABLE: tuple[tuple[FailureKind, str], ...] = (
     ),
     ("bad_request", r"\b400\b|bad request|invalid_request|no rollout found|conversation .{0,40}not found"),
 )
+_THREAD_GONE = re.compile(r"no rollout found|no conversation found|conversation .{0,40}not found", re.I)
 _PATTERNS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.I | re.S)) for kind, pattern in _TABLE
 )
@@ -60,6 +61,11 @@ def kind_in(words: str) -> FailureKind | None:
     if limit in ("quota", "throttled"):
         return limit
     return next((kind for kind, pattern in _PATTERNS if pattern.search(words)), None)
+
+
+def is_thread_gone(words: str) -> bool:
+    """Whether a program says that it has no thread of the id that it was told to go on with."""
+    return _THREAD_GONE.search(words) is not None
 
 
 def spoken_failure(

@@ -57,6 +57,10 @@ _NON_INTERACTIVE = {
 }
 
 
+NO_LITTER = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""For an agent's commands: in a repository that does not ignore it, bytecode would be in the patch."""
+
+
 def child_environment(
     *,
     home: Path,

@@ -72,7 +72,7 @@ project_runs = Table(
     Column("lease_until", Moment, nullable=False),
     Column("doubted_at", Moment),
 )
-"""One row per command-line agent at work: in which project and in which checkout."""
+"""One row per command-line agent at work, or waiting (its `kind` says so): in which project and in which checkout."""
 
 last_starts = Table(
     "last_starts",

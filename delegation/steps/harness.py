@@ -1,11 +1,10 @@
 """Third step, where a command-line agent does the work: its program runs in the tree, and what came of it is kept."""
 
-import shutil
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from delegation.agents.spending import Spending
 from delegation.checkout.worktree import Worktree
@@ -13,17 +12,17 @@ from delegation.confinement import find_confiner
 from delegation.errors import EndpointError, WorkFailed
 from delegation.files import publish
 from delegation.harnesses.codex_login import auth_stopped, stop_for_auth
-from delegation.harnesses.harness import Job
+from delegation.harnesses.harness import Job, OnProgress
 from delegation.harnesses.harness import Progress as Happened
 from delegation.harnesses.order import Order
 from delegation.harnesses.placing import job_in
-from delegation.harnesses.polling import keep_beginning, keep_result
+from delegation.harnesses.polling import keep_beginning
 from delegation.harnesses.pools import KINDS, Pool, pool_of
 from delegation.harnesses.registry import harness_of
 from delegation.harnesses.result import HarnessResult, work_of
 from delegation.harnesses.running import run_harness
-from delegation.harnesses.sanitising import exception_text
 from delegation.harnesses.throttling import wait_seconds
+from delegation.masking import Mask
 from delegation.records import Progress
 from delegation.request import DelegationRequest
 from delegation.secrets import value_of
@@ -31,6 +30,8 @@ from delegation.settings import Settings, load_settings
 from delegation.steps.folders import begin_step, home, record_folder, records
 from delegation.steps.gated import Gatekeeper
 from delegation.steps.known_secrets import key_of, known_secrets
+from delegation.steps.program_result import kept, warned, with_kept_out
+from delegation.steps.program_thread import Beginning, beginning_of, begins_anew, fetch_thread, keep_thread, whole
 from delegation.steps.record import work_of as earlier_work
 from delegation.steps.unwalled import watch_checkout
 from delegation.work import Work
@@ -38,6 +39,7 @@ from delegation.work import Work
 LOG_FILE = "harness.log"
 OnLine = Callable[[str], None]
 _TELL_SECONDS = 1.0
+_THREAD_GONE = "the thread to go on with is gone: it began anew, with the whole task"
 
 
 def work_by_harness(
@@ -60,18 +62,13 @@ def work_by_harness(
     keep_beginning(folder, datetime.now(UTC))
     if gatekeeper is not None:
         gatekeeper.before_request()
-    with watch_checkout(request, confined=_is_confined(request, order)) as watched:
-        result = run_harness(
-            harness_of(order.harness, settings, order.template),
-            _job(request, worktree, order, settings),
-            settings,
-            on_progress=_Telling(request.id, on_line),
-            log=folder / LOG_FILE,
-        )
     mask = known_secrets(request)
-    result = mask.value(result)
-    result = _with_kept_out(result, folder)
-    keep_result(folder, result)
+    with watch_checkout(request, confined=_is_confined(request, order)) as watched:
+        run_one = _Run(request, worktree, settings, mask, _Telling(request.id, on_line))
+        result = run_one(beginning := beginning_of(request, order, worktree))
+        if begins_anew(beginning, result):
+            result = warned(run_one(whole(request, order)), _THREAD_GONE)
+    result = kept(with_kept_out(request, result, settings), folder)
     error = _failure(result, throttles)
     _tell(gatekeeper, result, error)
     if result.harness == "codex" and result.failure_kind == "auth":
@@ -83,6 +80,32 @@ def work_by_harness(
         publish(folder / "failure.txt", mask.text("".join(traceback.format_exception(error))))
         raise mask.error(error)
     return done
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run of the program; what it printed and its thread go into the record."""
+
+    request: DelegationRequest
+    worktree: Worktree
+    settings: Settings
+    mask: Mask
+    tell: OnProgress
+
+    def __call__(self, beginning: Beginning) -> HarnessResult:
+        order = beginning.order
+        job = _job(self.request, self.worktree, beginning, self.settings)
+        fetch_thread(self.request, job)
+        result = run_harness(
+            harness_of(order.harness, self.settings, order.template),
+            job,
+            self.settings,
+            on_progress=self.tell,
+            log=record_folder(self.request.id) / LOG_FILE,
+            mask=self.mask,
+        )
+        keep_thread(self.request, job, result)
+        return result
 
 
 def settings_of(order: Order) -> Settings:
@@ -103,12 +126,13 @@ def login_is_refused(request: DelegationRequest) -> bool:
     return order is not None and order.harness == "codex" and auth_stopped(settings_of(order))
 
 
-def _job(request: DelegationRequest, worktree: Worktree, order: Order, settings: Settings) -> Job:
+def _job(request: DelegationRequest, worktree: Worktree, beginning: Beginning, settings: Settings) -> Job:
+    order = beginning.order
     endpoint = request.endpoint if order.harness == "claude" else None
     return job_in(
         worktree,
         order,
-        request.card.task,
+        beginning.task,
         confinement=request.confinement,
         network=request.network,
         search_path=request.search_path,
@@ -116,21 +140,8 @@ def _job(request: DelegationRequest, worktree: Worktree, order: Order, settings:
         environment={name: value_of(home(), ref) for name, ref in request.environment_refs.items()},
         endpoint=endpoint,
         key=key_of(endpoint, settings.environ) if endpoint else None,
+        thread_usage=beginning.thread_usage,
     )
-
-
-def _with_kept_out(result: HarnessResult, folder: Path) -> HarnessResult:
-    """What dsh left for review goes into the record: its own folder goes with the tree."""
-    if result.out_dir is None:
-        return result
-    kept = folder / "out"
-    shutil.rmtree(kept, ignore_errors=True)
-    try:
-        shutil.copytree(result.out_dir, kept, symlinks=True)
-    except (OSError, shutil.Error) as error:
-        said = f"what it left for review could not be kept ({exception_text(error)})"
-        return result.model_copy(update={"warnings": (*result.warnings, said)})
-    return result.model_copy(update={"out_dir": str(kept)})
 
 
 def _failure(result: HarnessResult, throttles: int) -> EndpointError | None:

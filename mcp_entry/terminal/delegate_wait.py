@@ -21,13 +21,14 @@ from delegation.harnesses.sanitising import one_line, safe_json
 from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
 from mcp_entry.exits import CANNOT, OK, OTHER_OUTCOME, STOPPED_WAITING
+from mcp_entry.pauses import LOOK_SECONDS, Pauses
 from mcp_entry.program_jobs import job_of, status_of_receipt
 from mcp_entry.progress import finished
 from mcp_entry.service import Service
 from mcp_entry.watching import Watch
 
 UNSEEN_SECONDS = 30.0
-_LOOK_SECONDS = 0.5
+Pause = Callable[[Sequence[str], float | None], None]
 _PROGRAMS = tuple(f"{prefix_of(kind)}-" for kind in KINDS)
 
 
@@ -52,7 +53,7 @@ class Waiter:
     as_json: bool = False
     all_first: bool = False
     clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
+    pause: Pause = lambda _, left: time.sleep(LOOK_SECONDS if left is None else min(LOOK_SECONDS, left))
     _jobs: list[_Job] = field(default_factory=list[_Job], init=False)
 
     def wait(self, texts: Sequence[str], timeout_seconds: float | None = None) -> int:
@@ -73,7 +74,12 @@ class Waiter:
                 return self._over(CANNOT)
             if timeout_seconds is not None and waited >= timeout_seconds:
                 return self._over(STOPPED_WAITING)
-            self.sleep(_LOOK_SECONDS)
+            self._pause_before_next_look(None if timeout_seconds is None else timeout_seconds - waited)
+
+    def _pause_before_next_look(self, left_seconds: float | None) -> None:
+        """An id that was not seen yet has nothing that could tell of it."""
+        seen = [job.id for job in self._jobs if job.id is not None and job.fields is None]
+        self.pause(seen if all(job.id for job in self._jobs) else [], left_seconds)
 
     def _over(self, code: int) -> int:
         if self.all_first:
@@ -112,8 +118,8 @@ def line_of(fields: dict[str, Any]) -> str:
     for name in ("failure_kind", "duration_s", "outcome"):
         if fields.get(name) is not None:
             words.append(f"{name}={fields[name]}")
-    if fields.get("warnings"):
-        words.append(f"warnings={','.join(map(str, fields['warnings']))}")
+    if marks := [each for each in map(str, fields.get("warnings") or ()) if " " not in each]:  # sentences: --json
+        words.append(f"warnings={','.join(marks)}")
     words.append(str(fields.get("error") or fields.get("task") or ""))
     return one_line(" ".join(words))
 
@@ -135,7 +141,9 @@ def wait_for(ids: Sequence[str], *, all_first: bool, timeout: float | None, as_j
         raise UsageError("wait for what? give the ids of jobs")
     if timeout is not None and timeout < 0:
         raise UsageError(f"--timeout {timeout:g}: must be 0 or more seconds")
-    return Waiter(service(), _print, as_json=as_json, all_first=all_first).wait(ids, timeout)
+    verbs = service()
+    with Pauses(verbs.settings, verbs.records) as pause:
+        return Waiter(verbs, _print, as_json=as_json, all_first=all_first, pause=pause).wait(ids, timeout)
 
 
 def _print(line: str) -> None:
@@ -148,8 +156,15 @@ def _command(
     all: Annotated[bool, Parameter(negative="", help="Say nothing before every job has ended.")] = False,  # noqa: A002
     timeout: Annotated[float | None, Parameter(help="Seconds to wait; then exit code 3.")] = None,
     json: Annotated[bool, Parameter(negative="", help="One JSON object per line.")] = False,
+    hook: Annotated[
+        bool, Parameter(negative="", help="For the plugin of Claude Code: what to wait for is on stdin.")
+    ] = False,
 ) -> int:
     """Wait until jobs have ended. One line for each as it ends."""
+    if hook:
+        from mcp_entry.terminal import wake_hook
+
+        return wake_hook.main()
     return wait_for(ids, all_first=all, timeout=timeout, as_json=json)
 
 

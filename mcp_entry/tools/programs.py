@@ -6,15 +6,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from delegation.harnesses.account import Account
+from delegation.harnesses.codex_quota import quota_in
 from delegation.harnesses.order import LONGEST_SECONDS, HarnessName
-from delegation.harnesses.polling import codex_account
 from delegation.harnesses.pools import KINDS
-from mcp_entry.program_jobs import job_fields, submit_jobs
+from mcp_entry.program_jobs import account, job_fields, submit_jobs
 from mcp_entry.service import Service
 from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
 from mcp_entry.tool_wording import for_tools
 from mcp_entry.tools.delegations import WaitSeconds
-from mcp_entry.wording import JOBS_WATCH_HINT, jobs_watch_command
+from mcp_entry.wording import jobs_watch_command, jobs_watch_hint
 
 _MOST_TASKS, _MOST_IDS = 64, 40
 _TITLES: Mapping[str, str] = {"codex": "Codex", "gemini": "Gemini", "dsh": "dsh"}
@@ -73,14 +74,17 @@ class Jobs(BaseModel):
 
     jobs: list[Job]
     watch: str
-    watch_hint: str = JOBS_WATCH_HINT
+    watch_hint: str
+    warning: str | None = Field(
+        default=None, description="How much of the week's Codex plan is used, where it is much."
+    )
 
 
 class PolledJobs(BaseModel):
     """In the order of the ids."""
 
     jobs: list[dict[str, Any]]
-    account: str | None = Field(default=None, description="Codex's login: ok, cooldown or auth_failed.")
+    account: Account | None = None
 
 
 @dataclass(frozen=True)
@@ -191,8 +195,9 @@ def _submit_dsh(host: ToolHost) -> Callable[..., Any]:
 def _poll(host: ToolHost, harness: HarnessName) -> Callable[..., Any]:
     @expected
     async def poll(ids: Annotated[list[str], Field(min_length=1, max_length=_MOST_IDS)]) -> PolledJobs:
-        """How jobs stand: queued (and why), running, done, failed, timeout, cancelled, auth_failed, lost, unknown.
-        `done` is the program's word; `verdict` is ours. Do not poll in a loop: run the `watch` of the submit."""
+        """How jobs stand: queued (and why), running, done, failed, timeout, cancelled, auth_failed, lost,
+        killed_on_restart, unknown. `done` is the program's word; `verdict` is ours. Do not poll in a loop: run the
+        `watch` of the submit."""
         return await host.call(lambda verbs: _polled(verbs, harness, ids))
 
     return poll
@@ -200,10 +205,7 @@ def _poll(host: ToolHost, harness: HarnessName) -> Callable[..., Any]:
 
 def _polled(verbs: Service, harness: HarnessName, ids: Sequence[str]) -> PolledJobs:
     jobs = [job_fields(verbs, harness, each) for each in ids]
-    if harness != "codex":
-        return PolledJobs(jobs=jobs)
-    cooling = any(job.get("queue_reason") == "throttle_cooldown" for job in jobs)
-    return PolledJobs(jobs=jobs, account=codex_account(verbs.settings, cooling_down=cooling))
+    return PolledJobs(jobs=jobs, account=account(verbs) if harness == "codex" else None)
 
 
 def _cancel(host: ToolHost, harness: HarnessName) -> Callable[..., Any]:
@@ -232,8 +234,13 @@ async def _submitted(host: ToolHost, harness: HarnessName, tasks: Sequence[_Task
         Job(id=each.id, duplicate_of_key=not each.is_new, warnings=[for_tools(said) for said in each.warnings])
         for each in started
     ]
-    home = (await host.call(lambda verbs: verbs)).settings.home
-    return Jobs(jobs=jobs, watch=jobs_watch_command(home, [job.id for job in jobs]))
+    settings = (await host.call(lambda verbs: verbs)).settings
+    return Jobs(
+        jobs=jobs,
+        watch=jobs_watch_command(settings.home, [job.id for job in jobs]),
+        watch_hint=jobs_watch_hint(settings.environ),
+        warning=quota_in([said for job in jobs for said in job.warnings]),
+    )
 
 
 async def _waited(
@@ -247,5 +254,6 @@ async def _waited(
     found = await host.call(lambda verbs: job_fields(verbs, harness, job_id))
     if "owner" not in found:  # it has ended
         return found
-    home = (await host.call(lambda verbs: verbs)).settings.home
-    return {**found, "watch": jobs_watch_command(home, [job_id]), "watch_hint": JOBS_WATCH_HINT}
+    settings = (await host.call(lambda verbs: verbs)).settings
+    watch = jobs_watch_command(settings.home, [job_id])
+    return {**found, "watch": watch, "watch_hint": jobs_watch_hint(settings.environ)}

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from delegation.errors import StackError, WorkFailed
 from delegation.harnesses.pools import Pool
-from delegation.shared_state import SharedState, projects
+from delegation.shared_state import SharedState, caps, projects
 from tasks import launch_caps
 from tasks.gate import Waiting
 from tasks.launch_caps import LaunchCaps
@@ -63,13 +64,44 @@ def test_a_full_project_lets_the_next_in_when_one_has_left(rig: Any, held: Any):
         assert inside.wait(10)
 
 
-def test_launches_are_apart_by_the_stagger(rig: Any, held: Any):
-    pool = Pool("codex", ceiling=8, per_project=8, max_queue=32, stagger_seconds=1.5)
+def test_who_gives_up_waiting_leaves_the_line(rig: Any, held: Any, monkeypatch: pytest.MonkeyPatch):
+    """A cancel is thrown into the wait; nobody may wait behind it then."""
+
+    class Stopped(BaseException):
+        pass
+
+    def stop(_: float) -> None:
+        raise Stopped
+
+    with held("cx-1", "a"):
+        second = held("cx-2", "a")
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "sleep", stop)
+            with pytest.raises(Stopped):
+                second.__enter__()
+        left = projects.sweep(rig.state, alive=lambda holder: holder != "cx-2", now=datetime.now(UTC))
+    assert left == 0
+
+
+def test_three_throttles_lower_what_a_project_may_have(rig: Any, held: Any):
+    pool = Pool("codex", ceiling=8, per_project=2, max_queue=32)
+    for _ in range(3):
+        caps.throttled(rig.state, "codex", ceiling=8, hint_seconds=None, now=datetime.now(UTC))
     with held("cx-1", "a", pool):
+        inside = entered_later(held("cx-2", "b", pool), rig, "project_cap")
+    assert inside.wait(10)
+
+
+def test_launches_are_apart_by_the_stagger_even_when_both_waited_long(rig: Any, held: Any):
+    """Both are in, and get a slot at the same moment."""
+    pool = Pool("codex", ceiling=8, per_project=8, max_queue=32, stagger_seconds=1.5)
+    with held("cx-1", "a", pool) as first, held("cx-2", "b", pool) as second:
+        first.wait_to_launch()
         begun = time.monotonic()
-        with held("cx-2", "b", pool):
-            assert 1.0 < time.monotonic() - begun < 8
+        second.wait_to_launch()
+        assert 1.0 < time.monotonic() - begun < 8
     assert "stagger" in [each.reason for each in rig.told if each]
+    assert rig.told[-1] is None
 
 
 def test_a_job_that_works_on_keeps_its_ground(rig: Any, held: Any, monkeypatch: pytest.MonkeyPatch):

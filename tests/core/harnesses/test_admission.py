@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from delegation.errors import UsageError
-from delegation.harnesses.admission import checked_order, checked_orders
+from delegation.harnesses.admission import checked_order, program_problem
 from delegation.harnesses.codex_login import stop_for_auth
 from delegation.harnesses.codex_models import ALIASES, ALLOWED, model_of
 from delegation.harnesses.order import HarnessName, Order
@@ -125,27 +125,13 @@ def test_dsh_must_be_told_its_model(tmp_path: Path):
         ({"effort": "huge"}, "effort"),
         ({"sandbox": "none"}, "sandbox"),
         ({"modle": "sol"}, "'modle'"),
-        ({"resume": "--last"}, "no id"),
+        ({"resume": "t-1"}, "'resume'"),
         ({"model": 7}, "must be text"),
     ],
 )
 def test_a_wrong_field_is_named(tmp_path: Path, wrong: Mapping[str, Any], said: str):
     with pytest.raises(UsageError, match=said):
         ordered(tmp_path, "codex", **wrong)
-
-
-def test_one_wrong_task_refuses_all_and_is_named_by_its_number(tmp_path: Path):
-    settings = settings_with_codex(tmp_path)
-    (tmp_path / "repo").mkdir()
-    good = {"task": "Do it.", "workdir": str(tmp_path / "repo")}
-    with pytest.raises(UsageError, match=r"tasks\[1\].*gpt-5\.6"):
-        checked_orders("codex", [good, {**good, "model": "gpt-5.6"}], settings)
-    placed = checked_orders("codex", [good, {**good, "model": "sol"}], settings)
-    assert [each.order.model for each in placed] == ["gpt-6.1-terra", "gpt-6.1-sol"]
-    assert placed[0].workdir == str(tmp_path / "repo")
-    assert not (tmp_path / "delegate").exists() or not list((tmp_path / "delegate").glob("delegations/*"))
-    with pytest.raises(UsageError, match="tasks is empty"):
-        checked_orders("codex", [], settings)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +141,7 @@ def test_one_wrong_task_refuses_all_and_is_named_by_its_number(tmp_path: Path):
 def test_a_program_that_is_missing_is_said_before_anything_starts(tmp_path: Path, harness: HarnessName, variable: str):
     settings = harness_settings(tmp_path, **{variable: "no-such-program"})
     with pytest.raises(UsageError, match=variable):
-        checked_orders(harness, [{"task": "x", "workdir": str(tmp_path)}], settings)
+        program_problem(harness, settings)
 
 
 def test_the_home_the_root_secret_folders_and_our_state_are_forbidden(tmp_path: Path):
@@ -175,15 +161,13 @@ def test_the_home_the_root_secret_folders_and_our_state_are_forbidden(tmp_path: 
 def test_a_refused_login_stops_admission_until_it_is_another(tmp_path: Path):
     settings = settings_with_codex(tmp_path)
     (tmp_path / "codex-home").mkdir()
-    (tmp_path / "repo").mkdir()
     login = tmp_path / "codex-home" / "auth.json"
     login.write_text('{"tokens": "old"}')
-    tasks = [{"task": "x", "workdir": str(tmp_path / "repo")}]
     stop_for_auth(settings)
     with pytest.raises(UsageError, match=r"auth_failed.*codex login"):
-        checked_orders("codex", tasks, settings)
+        program_problem("codex", settings)
     login.write_text('{"tokens": "new"}')
-    assert checked_orders("codex", tasks, settings)
+    program_problem("codex", settings)
 
 
 def test_where_work_goes_is_said_with_every_order(tmp_path: Path):

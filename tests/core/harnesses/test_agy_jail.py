@@ -35,6 +35,9 @@ def tried(place: Path, command: str) -> str:
         "ls /root",
         "ls /home",
         "ls /mnt",
+        "ls /media",
+        "ls /srv",
+        "ls /var/lib",
         "cat /etc/shadow",
         "cat {delegate}/harnesses/kept",
         "ls {delegate}/harnesses",
@@ -73,6 +76,12 @@ def test_a_folder_on_the_way_to_a_given_one_shows_nothing_else_and_keeps_nothing
     said = tried(tmp_path, f"ls -A {tmp_path / 'user'}; echo x > {tmp_path / 'user' / 'outside'}")
     assert set(said.split()) <= {".gemini", ".cache", ".local", "code", "0"}
     assert not (tmp_path / "user" / "outside").exists()
+
+
+@inside
+def test_programs_that_the_system_did_not_install_are_not_even_listed(tmp_path: Path):
+    """On Linux what /Applications is on macOS."""
+    assert tried(tmp_path, "ls -A /opt") in ("code 0\n", "code 2\n")
 
 
 @inside

@@ -8,9 +8,9 @@ import pytest
 from delegation.admission import admit
 from delegation.card import Card
 from delegation.errors import UsageError
-from delegation.harnesses.pools import ceiling_for
+from delegation.harnesses.pools import Pool, ceiling_for, pool_of
 from delegation.request import DelegationRequest
-from delegation.settings import Settings
+from delegation.settings import Settings, load_settings
 from tests.doubles.harness_jobs import harness_settings, program, repository
 
 COMMAND = '[commands.mine]\nargv = ["{program}", "{{task_file}}"]\npassthrough = ["MY_KEY"]\n'
@@ -50,6 +50,19 @@ def test_what_the_caller_set_for_the_program_travels_with_the_order_and_no_key_d
     assert request.order.variables["CODEX_HOME"] == str(tmp_path / "codex-home")
     assert set(request.environment_refs) == {"MY_KEY"}
     assert "sk-secret" not in request.model_dump_json()
+
+
+def test_the_caps_of_the_callers_environment_travel_with_the_order(tmp_path: Path):
+    """The worker's environment has none of them."""
+    given = {
+        "DELEGATE_CODEX_MAX_CONCURRENT": "3",
+        "DELEGATE_CODEX_MAX_PER_PROJECT": "2",
+        "DELEGATE_CODEX_STAGGER_S": "1",
+    }
+    request = admitted(tmp_path, settings_of(tmp_path, **given), agent="codex")
+    assert request.order is not None
+    theirs = load_settings({**harness_settings(tmp_path).environ, **request.order.variables}, cwd=tmp_path)
+    assert pool_of("codex", theirs) == Pool("codex", 3, 2, 32, 1)
 
 
 def test_claude_takes_a_model_of_the_catalogue_that_speaks_its_format(tmp_path: Path):

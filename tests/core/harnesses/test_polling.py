@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 from delegation.failures import QueueReason
-from delegation.harnesses.codex_login import stop_for_auth
 from delegation.harnesses.polling import (
-    codex_account,
     ended_fields,
     keep_result,
     kept_result,
@@ -17,7 +15,6 @@ from delegation.harnesses.polling import (
 )
 from delegation.harnesses.result import HarnessResult
 from delegation.receipt import Cost
-from tests.doubles.harness_jobs import harness_settings
 
 NOW = datetime(2026, 11, 30, 9, 0, tzinfo=UTC)
 
@@ -99,14 +96,6 @@ def test_a_result_is_kept_in_the_record_and_read_back(tmp_path: Path):
     assert (tmp_path / "harness.json").stat().st_mode & 0o777 == 0o600
     (tmp_path / "harness.json").write_text("{half")
     assert kept_result(tmp_path) is None
-
-
-def test_the_account_is_ok_cooling_down_or_refused(tmp_path: Path):
-    settings = harness_settings(tmp_path)
-    assert codex_account(settings, cooling_down=False) == "ok"
-    assert codex_account(settings, cooling_down=True) == "cooldown"
-    stop_for_auth(settings)
-    assert codex_account(settings, cooling_down=True) == "auth_failed"
 
 
 def test_a_preview_is_one_short_line():

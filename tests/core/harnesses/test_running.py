@@ -1,7 +1,11 @@
 """Running any command-line agent: streams, deadlines, the end of the tree, and what a program's ending means."""
 
 import os
+import shutil
+import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ from delegation.harnesses.lines import LONGEST_LINE, Lines
 from delegation.harnesses.result import HarnessResult
 from delegation.harnesses.running import MOST_ANSWER_CHARACTERS, run_harness
 from delegation.harnesses.template import Template
+from delegation.masking import MASK
 from delegation.receipt import Usage
 from tests.doubles.harness_jobs import harness_settings, job, left_of, program
 from tests.doubles.waiting import until
@@ -174,6 +179,29 @@ def test_no_key_of_ours_reaches_the_program_and_its_home_is_private(tmp_path: Pa
     assert (tmp_path / "run" / "task.md").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs walls")
+def test_keys_of_other_processes_cannot_be_read_from_inside(tmp_path: Path):
+    """Ours among them: an environment can be read in /proc by whoever sees the process."""
+    look = "cat /proc/[0-9]*/environ /proc/$PPID/environ 2>/dev/null | tr '\\0' '\\n'; ps eww 2>/dev/null; echo looked"
+    template = Template(argv=("sh", "-c", look))
+    with other_process(MODEL_A_KEY="key-of-another"):
+        settings = harness_settings(tmp_path, MODEL_B_KEY="key-of-ours")
+        result = run_harness(OwnCommand(settings, template), job(tmp_path, "command", template=template), settings)
+    assert (result.answer or "").endswith("looked")
+    assert "PATH=" in (result.answer or "")
+    assert "key-of-" not in (result.answer or "")
+
+
+@contextmanager
+def other_process(**env: str) -> Iterator[None]:
+    child = subprocess.Popen(["sleep", "60"], env={"PATH": os.defpath, **env})
+    try:
+        yield
+    finally:
+        child.kill()
+        child.wait()
+
+
 def test_a_link_where_the_task_file_belongs_is_replaced_and_not_followed(tmp_path: Path):
     (tmp_path / "victim").write_text("untouched")
     (tmp_path / "run").mkdir()
@@ -272,7 +300,7 @@ def test_the_answer_is_bounded_the_key_is_not_in_it_and_the_log_has_all(tmp_path
     wanted = job(tmp_path, "command", template=template, key="key-of-mine")
     log = tmp_path / "output.log"
     result = run_harness(OwnCommand(settings, template), wanted, settings, log=log)
-    assert (result.answer or "").startswith("the key is ***\ny\n")
+    assert (result.answer or "").startswith(f"the key is {MASK}\ny\n")
     assert len(result.answer or "") == MOST_ANSWER_CHARACTERS
     assert any("was cut" in warning for warning in result.warnings)
     assert log.stat().st_size > 300_000

@@ -4,12 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from delegation.errors import FAILURE_KINDS, FailureKind
+from delegation.errors import FAILURE_KINDS, EndpointError, FailureKind
 from delegation.harnesses.result import HarnessResult, poll_warnings, status_of, work_of
 from delegation.harnesses.sanitising import exception_text, one_line, poll_text, safe_json
 from delegation.harnesses.throttling import RETRIES, wait_seconds
 from delegation.harnesses.words import spoken_failure
 from delegation.receipt import Cost
+from delegation.request import Patience
+from delegation.slots.remedy import remedy_for
 
 NOW = datetime(2026, 11, 30, 9, 0, tzinfo=UTC)
 
@@ -97,6 +99,17 @@ def test_waits_grow_honour_the_hint_and_spread():
     assert wait_seconds(1, 33, chance=0) == 33
     assert wait_seconds(2, chance=1) == 12.5
     assert RETRIES == 3
+
+
+def test_a_throttled_program_begins_again_three_times_and_a_spent_plan_or_a_refused_login_never():
+    def step(kind: FailureKind, throttles: int) -> str:
+        error = EndpointError(kind, "no", retry_after_seconds=5)
+        return remedy_for(
+            error, others=False, throttles=throttles, patience=Patience(), now=NOW, most_throttles=RETRIES
+        ).step
+
+    assert [step("throttled", before) for before in range(4)] == ["wait", "wait", "wait", "end"]
+    assert (step("quota", 0), step("auth", 0)) == ("end", "end")
 
 
 def test_a_line_for_a_terminal_has_no_character_that_acts():

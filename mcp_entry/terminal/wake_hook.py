@@ -1,0 +1,120 @@
+"""`delegate-wait --hook`: what Claude Code runs beside a session, after a tool that starts work, to wake it at the end.
+
+The hook's input (JSON on stdin) holds the tool's answer. Where that names a `watch`, its jobs are waited for; exit code
+2 with a message on stderr is what wakes the session. Exit code 0 says nothing and wakes nobody.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from delegation.errors import DelegateError
+from delegation.harnesses.sanitising import one_line
+from delegation.settings import load_settings
+from mcp_entry.exits import CANNOT
+from mcp_entry.pauses import Pauses
+from mcp_entry.service import Service
+from mcp_entry.terminal.delegate_wait import Pause, Waiter
+
+WAKE, QUIET = 2, 0
+_LONGEST_INPUT = 16 * 1024 * 1024
+_MOST_IDS = 64
+_ID = re.compile(r"\b(?:dg|cx|gm|dsh)-\d{8}t\d{9}-[a-z0-9]+\b")
+_HOME = re.compile(r"^DELEGATE_HOME=('[^']*'|\S+) ")
+_BEGINNING = "Work that you delegated has ended (this is its result, no error):"
+_END = "Read more with the poll tool of its kind; a change is not yet in your files."
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an answer says is to be waited for, and in which home."""
+
+    ids: tuple[str, ...]
+    home: str | None
+
+
+class SessionOver(Exception):
+    """Whoever was to be woken is gone."""
+
+
+def main() -> int:
+    """Wait for what the hook's input names; the exit code. A failure wakes the session, too."""
+    wanted = wanted_in(sys.stdin.read(_LONGEST_INPUT))
+    if wanted is None:
+        return QUIET
+    lines: list[str] = []
+    try:
+        verbs, session = _verbs(wanted), _Session()
+        with Pauses(verbs.settings, verbs.records) as pause:
+            waiter = Waiter(verbs, lines.append, all_first=True, pause=session.while_it_lives(pause))
+            if waiter.wait(wanted.ids) == CANNOT:
+                lines.append(f"not all of these were seen, so poll them: {', '.join(wanted.ids)}")
+    except SessionOver:
+        return QUIET
+    except DelegateError as error:
+        lines.append(f"it cannot be watched ({one_line(str(error))}): {', '.join(wanted.ids)}")
+    sys.stderr.write("\n".join((_BEGINNING, *lines, _END)) + "\n")
+    return WAKE
+
+
+def wanted_in(text: str) -> Wanted | None:
+    """The jobs of the `watch` in a tool's answer; None where there is none to be waited for."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return None
+    answer = given.get("tool_response") if isinstance(given, dict) else None
+    watch = next(_watches(answer), None)
+    ids = tuple(dict.fromkeys(_ID.findall(watch or "")))[:_MOST_IDS]
+    if watch is None or not ids:
+        return None
+    home = _HOME.match(watch)
+    return Wanted(ids, home[1].strip("'") if home else None)
+
+
+def _watches(value: Any, depth: int = 0) -> Iterator[str]:
+    """Every `watch` of an answer, which may be an object, its JSON as text, or blocks of such text."""
+    if depth > 6:
+        return
+    if isinstance(value, dict):
+        if isinstance(found := value.get("watch"), str):
+            yield found
+        for each in value.values():
+            yield from _watches(each, depth + 1)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _watches(each, depth + 1)
+    elif isinstance(value, str) and value.lstrip().startswith(("{", "[")):
+        try:
+            inner = json.loads(value)
+        except ValueError:
+            return
+        yield from _watches(inner, depth + 1)
+
+
+def _verbs(wanted: Wanted) -> Service:
+    settings = load_settings()
+    if wanted.home is not None:
+        settings = load_settings({**settings.environ, "DELEGATE_HOME": wanted.home}, cwd=settings.cwd)
+    return Service(settings)
+
+
+class _Session:
+    """Whoever started the hook."""
+
+    def __init__(self) -> None:
+        self._pid = os.getppid()
+
+    def while_it_lives(self, pause: Pause) -> Pause:
+        """The same pause, but SessionOver is raised once the session is gone."""
+
+        def paused(job_ids: Sequence[str], left_seconds: float | None) -> None:
+            if os.getppid() != self._pid:
+                raise SessionOver
+            pause(job_ids, left_seconds)
+
+        return paused
