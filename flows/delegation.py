@@ -17,7 +17,7 @@ from delegation.errors import WorkFailed
 from delegation.files import is_full
 from delegation.receipt import Receipt, Verification
 from delegation.request import DelegationRequest
-from tasks import cooldown, publish, telling
+from tasks import cooldown, notify, publish, telling
 from tasks import delegation as tasks
 from tasks.delegation import unseen
 from tasks.expected import log_only_unexpected_tracebacks
@@ -41,10 +41,13 @@ def delegation(card: Card | None = None, request: DelegationRequest | None = Non
         cooldown.park(admitted, waiting)
     except TerminationSignal:
         if publish.is_being_cancelled():
-            publish.show(steps.record_cancelled(admitted))
+            receipt = steps.record_cancelled(admitted)
+            publish.show(receipt)
+            notify.of_delegation(admitted, receipt, at_most_seconds=notify.WHILE_CANCELLED_SECONDS)
         raise  # otherwise the stack is going down: the run is taken up again, and its record stays open
     publish.show(receipt)
-    return publish.final_state(receipt)
+    heard = notify.of_delegation(admitted, receipt)
+    return publish.final_state(receipt, notify.remark(heard))
 
 
 def _receipt(prepared: str, request: DelegationRequest) -> Receipt:

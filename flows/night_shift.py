@@ -15,16 +15,16 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
 from delegation import steps
-from delegation.errors import StackError
+from delegation.errors import DelegateError, StackError
 from delegation.night.scheduler import decide
 from delegation.night.shift import Shift
 from delegation.night.terms import Terms
 from delegation.night.values import Decision
 from delegation.shared_state import SharedState
-from tasks import night, publish
+from tasks import night, notify, publish
+from tasks.children import Children
 from tasks.delegation import unseen
 from tasks.expected import log_only_unexpected_tracebacks
-from tasks.night_children import Children
 
 _LOOK_SECONDS = 1.0
 _PATIENCE_SECONDS = 600.0
@@ -44,32 +44,45 @@ def night_shift(
     error_rate: float | None = 0.5,
     time_zone: str | None = None,
     name: str | None = None,
+    notify: str | None = None,
     surroundings: str | None = None,
 ) -> State:
     """Do a folder of cards and leave a report.
 
     `cards` is the absolute path of a folder or file. Nothing more begins at `until` (HH:MM in `time_zone`), at a known
     cost of `budget_usd`, or when more than `error_rate` of the work failed. The same `name` goes on with the same
-    night. `surroundings` says whose models and keys are used (`delegate night` gives it); none means the stack's own.
+    night. `notify` is a shell command that is told of the report. `surroundings` says whose models and keys are used
+    (`delegate night` gives it); none means the stack's own.
     """
     log_only_unexpected_tracebacks()
     terms = Terms(
         cards=cards, until=until, budget_usd=budget_usd, in_flight=in_flight, error_rate=error_rate,
-        time_zone=time_zone, name=name, surroundings=surroundings,
+        time_zone=time_zone, name=name, notify=notify, surroundings=surroundings,
     )  # fmt: skip
-    reason = night.reason_against(terms)
-    if reason is not None:
-        return night.skipped(reason)
-    shift = night.read_cards(terms, flow_run.get_id() or "", night.begun())
-    children = Children(shift)
+    try:
+        reason = night.reason_against(terms)
+        if reason is not None:
+            return night.skipped(reason)
+        shift = night.read_cards(terms, flow_run.get_id() or "", night.begun())
+    except DelegateError as error:
+        night.tell_problem(terms, error)
+        raise
+    night.name_run(shift)
+    return _worked(shift)
+
+
+def _worked(shift: Shift) -> State:
+    """The night to its end, and its report."""
+    children = Children(shift, shift.night_id, shift.name_of)
     try:
         decision = _work(shift, children)
     except TerminationSignal:
         if publish.is_being_cancelled():
             children.cancel_waiting()
-            night.report.fn(shift, Decision())
+            night.tell(shift, night.report.fn(shift, Decision()), at_most_seconds=notify.WHILE_CANCELLED_SECONDS)
         raise  # otherwise the stack is going down: the night is taken up again
-    return night.final_state(night.report(unseen(shift), unseen(decision)))
+    report = night.report(unseen(shift), unseen(decision))
+    return night.final_state(report, night.tell(shift, report))
 
 
 def _work(shift: Shift, children: Children) -> Decision:

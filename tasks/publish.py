@@ -1,13 +1,18 @@
 """What a person sees in Prefect's UI: the run's name and tags, the receipt and the patch, the final state's name."""
 
+from collections.abc import Collection
+from contextlib import suppress
 from uuid import UUID
 
 from prefect.artifacts import create_markdown_artifact
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import flow_run
 
 from delegation import steps
+from delegation.errors import UsageError
+from delegation.ids import is_id
+from delegation.models.buckets import limit_name_of
 from delegation.receipt import Outcome, Receipt
 from delegation.records.labels import run_name_of, tags_of
 from delegation.records.report import patch_markdown, receipt_markdown
@@ -26,15 +31,28 @@ _STATE_NAMES: dict[Outcome, tuple[StateType, str]] = {
 
 
 def name_run(request: DelegationRequest) -> None:
-    """Give a run that was started in the UI the name and tags that the front door gives to its own."""
+    """Give a run that was started in the UI the name and tags that the front door gives to its own. What it was copied
+    from had tags, too: they are that one's."""
     run_id = flow_run.get_id()
     if run_id is None:
         return
-    tags = set(flow_run.get_tags()) | set(tags_of(request))
-    if tags == set(flow_run.get_tags()):
+    given = set(flow_run.get_tags())
+    tags = (given - _foreign(given, request)) | set(tags_of(request))
+    if tags == given:
         return
     with get_client(sync_client=True) as client:
         client.update_flow_run(UUID(run_id), name=run_name_of(request), tags=sorted(tags))
+
+
+def _foreign(tags: Collection[str], request: DelegationRequest) -> set[str]:
+    """Tags of another delegation, where an id among them says that there is one."""
+    found: set[str] = set()
+    for name in (tag for tag in tags if is_id(tag) and tag != request.id):
+        found |= {name} | {tag for tag in tags if tag.startswith("outcome:")}
+        with suppress(UsageError):  # its record may be gone
+            other = steps.records().request(name)
+            found |= {*tags_of(other), other.night_id or name}
+    return found
 
 
 def show(receipt: Receipt) -> None:
@@ -48,15 +66,22 @@ def show(receipt: Receipt) -> None:
     if run_id is None:
         return
     with get_client(sync_client=True) as client:
-        tags = {tag for tag in client.read_flow_run(UUID(run_id)).tags if not tag.startswith("outcome:")}
-        client.update_flow_run(UUID(run_id), tags=sorted(tags | {f"outcome:{receipt.outcome}"}))
+        tag_outcome(client, UUID(run_id), receipt)
 
 
-def final_state(receipt: Receipt) -> State:
+def tag_outcome(client: SyncPrefectClient, run_id: UUID, receipt: Receipt) -> None:
+    """The outcome as a tag of the run, in the place of an earlier one; and of the model that went on, where one did."""
+    tags = {tag for tag in client.read_flow_run(run_id).tags if not tag.startswith("outcome:")}
+    if receipt.failed_over_from is not None and receipt.bucket is not None:
+        tags |= {f"model:{receipt.model_used}", limit_name_of(receipt.bucket)}
+    client.update_flow_run(run_id, tags=sorted(tags | {f"outcome:{receipt.outcome}"}))
+
+
+def final_state(receipt: Receipt, remark: str = "") -> State:
     """COMPLETED, FAILED or CANCELLED under the outcome's name; the message tells a refusal from an acceptance."""
     kind, name = _STATE_NAMES[receipt.outcome]
     size = f" Patch: {size_of(receipt.patch)}." if receipt.patch else ""
-    return State(type=kind, name=name, message=f"{explanation(receipt)}{size}")
+    return State(type=kind, name=name, message=f"{explanation(receipt)}{size}{remark}")
 
 
 def _description(receipt: Receipt) -> str:

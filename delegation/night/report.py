@@ -1,26 +1,36 @@
 """What a night came to, as one value: every card of the folder is in it exactly once."""
 
-import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Literal, get_args
 
 from pydantic import Field
 
 from delegation.cards import FoundCard
+from delegation.night.commands import Commands
+from delegation.night.costs import Costs, costs_of
 from delegation.night.shift import Shift
-from delegation.night.values import Decision
+from delegation.night.values import Attempt, Decision
 from delegation.receipt import Receipt
-from delegation.records.report import spent
 from delegation.records.store import title_of
 from delegation.records.wording import explanation, size_of
 from delegation.values import Value
 
 Group = Literal[
-    "verified", "answered", "unverified", "refuted", "no_change", "failed", "cancelled", "unknown", "running",
+    "verified", "answered", "unverified", "refuted", "no_change", "failed", "unknown", "cancelled", "running",
     "passed_over", "broken",
 ]  # fmt: skip
 GROUPS: tuple[Group, ...] = get_args(Group)
+
+
+class Try(Value):
+    """One attempt of a card. `outcome` is null while it runs; `chosen` is the best of them."""
+
+    delegation_id: str
+    outcome: str | None
+    size: str | None = None
+    ui_url: str | None = None
+    chosen: bool = False
 
 
 class CardLine(Value):
@@ -32,9 +42,10 @@ class CardLine(Value):
     group: Group
     reason: str
     delegation_id: str | None = None
-    tried: tuple[str, ...] = Field(default=(), description="Each attempt: its id and outcome.")
+    tried: tuple[Try, ...] = Field(default=(), description="Each attempt.")
     model: str | None = None
-    cost: str | None = None
+    accepted: bool = Field(default=False, description="It came to what it asked for; its dependants may begin.")
+    cost: str | None = Field(default=None, description="Of all attempts, by kind.")
     seconds: float | None = None
     size: str | None = None
     ui_url: str | None = None
@@ -51,15 +62,26 @@ class NightReport(Value):
     begun: datetime
     ended: datetime
     stopped: str | None
-    spent_usd: float = Field(description="What is known; `unknown_costs` delegations did not say.")
-    unknown_costs: int
+    costs: Costs
+    spent_usd: float = Field(description="What counted against the night's budget: reported and estimated together.")
     lines: tuple[CardLine, ...]
     passed_over_files: tuple[str, ...]
+    ui_url: str | None = Field(default=None, description="The night's run.")
+    go_on: str | None = Field(default=None, description="The command that does what is left; null when nothing is.")
 
     @property
     def accepted(self) -> int:
         """How many cards came to what they asked for."""
-        return len(self.of("verified")) + len(self.of("answered"))
+        return sum(line.accepted for line in self.lines)
+
+    @property
+    def summary(self) -> str:
+        return f"{self.accepted} of {len(self.lines)} cards accepted"
+
+    @property
+    def counts(self) -> dict[Group, int]:
+        """How many cards each group has, of those that have any."""
+        return {group: number for group in GROUPS if (number := len(self.of(group)))}
 
     def of(self, group: Group) -> list[CardLine]:
         """Those that a person wants to see first before the others."""
@@ -67,19 +89,27 @@ class NightReport(Value):
         return sorted(found, key=lambda line: (line.review_by or date.max, line.card))
 
 
-def report_of(shift: Shift, decision: Decision, now: datetime) -> NightReport:
+_LEFT: tuple[Group, ...] = ("failed", "unknown", "cancelled", "passed_over", "broken")
+
+
+def report_of(shift: Shift, decision: Decision, now: datetime, ui_url: str | None = None) -> NightReport:
     """The report as it stands; a night that was cut short has cards that still run."""
     receipts = [receipt for name in shift.ledger.ids() if (receipt := shift.receipt(name)) is not None]
+    commands = Commands(shift.settings, shift.terms.cards, shift.night_id)
+    cards = (_line(shift, card, decision, commands) for card in shift.found.cards)
+    lines = (*cards, *_broken(shift, commands))
     return NightReport(
         night_id=shift.night_id,
         source=shift.found.source,
         begun=shift.begun,
         ended=now,
         stopped=_stopped(decision),
+        costs=costs_of(receipts),
         spent_usd=shift.spent_usd(),
-        unknown_costs=sum(receipt.cost.kind == "unknown" for receipt in receipts),
-        lines=(*(_line(shift, card, decision) for card in shift.found.cards), *_broken(shift)),
+        lines=lines,
         passed_over_files=shift.found.passed_over,
+        ui_url=ui_url,
+        go_on=commands.go_on() if any(line.group in _LEFT for line in lines) else None,
     )
 
 
@@ -95,55 +125,67 @@ def _stopped(decision: Decision) -> str | None:
             return None
 
 
-def _line(shift: Shift, card: FoundCard, decision: Decision) -> CardLine:
+def _line(shift: Shift, card: FoundCard, decision: Decision, commands: Commands) -> CardLine:
     attempts, best = shift.attempts(card), shift.best(card)
-    receipt = shift.receipt(best.delegation_id) if best else None
-    passed = decision.passed_over.get(card.id)
     line = CardLine(
         card=card.id,
         place=card.place,
         title=title_of(card.fields.task),
-        group="running" if attempts else "passed_over",
-        reason="It had not ended when this was written." if attempts else passed or "It did not begin.",
-        tried=tuple(f"{each.delegation_id} {each.outcome or 'running'}" for each in attempts),
+        group="passed_over",
+        reason=_not_begun(decision.passed_over.get(card.id)),
         review_by=card.fields.review_by,
         tags=card.fields.tags,
     )
-    if best is not None and best.outcome is not None:
-        line = line.model_copy(update={"group": best.outcome, "delegation_id": best.delegation_id})
-        line = line.model_copy(update=_of_receipt(receipt) if receipt else _of_nothing(best.delegation_id))
-    return line
+    if not attempts:
+        return line.model_copy(update={"commands": {"retry": commands.go_on()}})
+    line = line.model_copy(update={"tried": tuple(_try(shift, each, best) for each in attempts)})
+    receipt = shift.receipt(best.delegation_id) if best else None
+    if best is None or receipt is None:
+        return line.model_copy(update=_of_running(attempts, commands))
+    tried = [found for each in attempts if (found := shift.receipt(each.delegation_id)) is not None]
+    ended = {"group": best.outcome, "accepted": best.accepted, **_of_receipt(receipt, tried, commands)}
+    return line.model_copy(update=ended)
 
 
-def _of_nothing(delegation_id: str) -> dict[str, object]:
+def _not_begun(reason: str | None) -> str:
+    return f"It did not begin: {reason}." if reason else "It did not begin."
+
+
+def _try(shift: Shift, attempt: Attempt, best: Attempt | None) -> Try:
+    receipt = shift.receipt(attempt.delegation_id)
+    return Try(
+        delegation_id=attempt.delegation_id,
+        outcome=attempt.outcome,
+        size=size_of(receipt.patch) if receipt and receipt.patch else None,
+        ui_url=receipt.ui_url if receipt else None,
+        chosen=best is not None and best.delegation_id == attempt.delegation_id,
+    )
+
+
+def _of_running(attempts: Sequence[Attempt], commands: Commands) -> dict[str, object]:
+    name = attempts[0].delegation_id
     return {
-        "reason": "Its flow run ended without a receipt: nobody can say what became of it.",
-        "commands": {"look": f"delegate show {delegation_id}", "retry": f"delegate rerun {delegation_id}"},
+        "group": "running",
+        "reason": "It had not ended when this was written.",
+        "delegation_id": name,
+        "commands": {"look": commands.look(name)},
     }
 
 
-def _of_receipt(receipt: Receipt) -> dict[str, object]:
+def _of_receipt(receipt: Receipt, tried: Sequence[Receipt], commands: Commands) -> dict[str, object]:
     return {
+        "delegation_id": receipt.id,
         "reason": explanation(receipt),
         "model": receipt.model_used or receipt.model_requested,
-        "cost": spent(receipt),
+        "cost": costs_of(tried).text,
         "seconds": receipt.timings.total_seconds,
         "size": size_of(receipt.patch) if receipt.patch else None,
         "ui_url": receipt.ui_url,
-        "commands": dict(_commands(receipt)),
+        "commands": dict(commands.of(receipt, tried)),
     }
 
 
-def _commands(receipt: Receipt) -> Iterator[tuple[str, str]]:
-    if receipt.patch is not None:
-        accepted = receipt.outcome in ("verified", "unverified")
-        yield "accept", f"delegate apply {receipt.id}" + ("" if accepted else " --any-outcome")
-    yield "retry", f"delegate rerun {receipt.id}"
-    if receipt.branch is not None:
-        yield "drop", f"git -C {shlex.quote(receipt.repo)} branch -D {shlex.quote(receipt.branch)}"
-
-
-def _broken(shift: Shift) -> Iterator[CardLine]:
+def _broken(shift: Shift, commands: Commands) -> Iterator[CardLine]:
     """A card with several mistakes is one card. A mistake without a card's name is a line of its own."""
     together: dict[tuple[str, str, int | None], list[str]] = {}
     for problem in shift.found.problems:
@@ -151,4 +193,7 @@ def _broken(shift: Shift) -> Iterator[CardLine]:
         key = problem.file, problem.card or "?", None if known else problem.line
         together.setdefault(key, []).append(problem.text)
     for (file, card, _), texts in together.items():
-        yield CardLine(card=card, place=file, title="", group="broken", reason="; ".join(texts))
+        yield CardLine(
+            card=card, place=file, title="", group="broken", reason="; ".join(texts),
+            commands={"check": commands.check(), "retry": commands.go_on()},
+        )  # fmt: skip

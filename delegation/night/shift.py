@@ -20,12 +20,13 @@ from delegation.night.values import Attempt, Job, Rules, Standing, Start
 from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
 from delegation.records import RecordStore
+from delegation.records.labels import run_name_of
 from delegation.request import DelegationRequest
 from delegation.settings import Settings
 from delegation.shared_state import SharedState, cooldowns
 from delegation.submitting import Entered, enter
 
-_DONE_ANEW = ("failed", "cancelled")
+_DONE_ANEW = ("failed", "cancelled", "unknown")
 _KNOWN_COST = ("reported", "estimated")
 
 
@@ -43,11 +44,11 @@ class Shift:
     folder: Path
     jobs: tuple[Job, ...] = ()
     refused: dict[str, str] = field(default_factory=dict[str, str])
-    lost: set[str] = field(default_factory=set[str])  # nobody can say how these ended
 
     def __post_init__(self) -> None:
         self.records = RecordStore(self.settings.home)
         self.ledger = Ledger(self.folder)
+        self._ids = {card.id for card in self.found.cards}
         self._receipts: dict[str, Receipt] = {}
         self._ours: dict[str, bool] = {}
 
@@ -108,7 +109,14 @@ class Shift:
 
     def open_children(self) -> list[str]:
         """Delegations of the night that have not ended."""
-        return [name for name in self.ledger.ids() if name not in self.lost and self.receipt(name) is None]
+        return [name for name in self.ledger.ids() if self.receipt(name) is None]
+
+    def name_of(self, request: DelegationRequest) -> str:
+        """What the UI calls a delegation of the night; of several attempts, which one it is."""
+        child = next((each for each in self.ledger.children() if each.delegation_id == request.id), None)
+        attempts = self._card(child.card).fields.attempts if child and child.card in self._ids else 1
+        number = f" · {child.number} of {attempts}" if child and attempts > 1 else ""
+        return f"{run_name_of(request)}{number}"
 
     def best(self, card: FoundCard) -> Attempt | None:
         return best_of(self.attempts(card))
@@ -145,12 +153,12 @@ class Shift:
     def _attempt(self, number: int, delegation_id: str) -> Attempt:
         receipt = self.receipt(delegation_id)
         if receipt is None:
-            return Attempt(number, delegation_id, "unknown" if delegation_id in self.lost else None)
+            return Attempt(number, delegation_id)
         patch = receipt.patch
         return Attempt(
             number,
             delegation_id,
-            receipt.outcome,
+            "unknown" if receipt.failure_kind == "lost" else receipt.outcome,
             accepted=exit_code_of(receipt) == 0,
             changed_lines=patch.insertions + patch.deletions if patch else 0,
             changed_files=patch.files if patch else 0,
@@ -166,7 +174,7 @@ class Shift:
         below = self._built_on(card)
         if below is not None and below.repo != request.repo:
             raise UsageError(f"it builds on {card.fields.depends_on[0]!r}, whose change is of another repository")
-        return request.model_copy(update=self._bounds(request))
+        return request.model_copy(update={**self._bounds(request), "labels": _labels(card)})
 
     def _base(self, card: FoundCard) -> dict[str, Any]:
         """The commit that the card builds on. What left no change has left its base as it was."""
@@ -213,6 +221,11 @@ def folder_of(home: Home, night_id: str) -> Path:
     """The folder of a night, made where it is missing."""
     home.make(home.nights)
     return home.make(home.nights / night_id)
+
+
+def _labels(card: FoundCard) -> tuple[str, ...]:
+    """What the UI shows beside repository, model and pool: the card, and its own tags."""
+    return (f"card:{card.id}", *(f"tag:{tag}" for tag in card.fields.tags))
 
 
 def _jobs(shift: Shift, cards: Sequence[FoundCard]) -> Iterator[Job]:

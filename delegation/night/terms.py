@@ -27,6 +27,9 @@ class Terms(Value):
     error_rate: float | None = Field(default=0.5, gt=0, le=1, description="Stop when more of it than that failed.")
     time_zone: str | None = Field(default=None, description="Of `until`, such as Europe/Berlin; none: this machine's.")
     name: str | None = Field(default=None, description="The same name goes on with the same night.")
+    notify: str | None = Field(
+        default=None, description="Shell command that is run when it has ended; none: the setting; '': none at all."
+    )
     surroundings: str | None = Field(
         default=None, description="Whose models and keys it uses, as `delegate night` kept them; none: the stack's."
     )

@@ -25,7 +25,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One delegation of a job. `outcome` is None while it runs; 'unknown' where nobody can say how it ended."""
+    """One delegation of a job. `outcome` is None while it runs; 'unknown' where its process
+    died and nobody can say what it would have come to."""
 
     number: int
     delegation_id: str

@@ -1,4 +1,4 @@
-"""The pictures of Prefect's UI in this folder: one real delegation, seen by a headless Chromium.
+"""The pictures of Prefect's UI in this folder: a real delegation and a real night, seen by a headless Chromium.
 
 `.venv/bin/python docs/images/make.py` starts a stack in a temporary home and ends it. With DELEGATE_HOME set, the stack
 of that home is used, or started there, and left running; the list then shows its earlier runs too. CHROMIUM names a
@@ -23,12 +23,13 @@ import httpx
 from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
+from delegation.scripted.endpoint import ScriptedEndpoint
 from delegation.settings import load_settings
 from delegation.stack_state import StackState, running_stack
 
 FOLDER = Path(__file__).parent
 SENTENCES = ("Turn 1 of at most", "The verify command")  # of the run's log
-WIDTH, HEIGHT, TALL = 1400, 900, 1400
+WIDTH, HEIGHT, TALL, _REPORT = 1400, 900, 1400, 1180
 _DEMO_SECONDS, _DOWN_SECONDS, _WAIT_SECONDS = 900, 300, 120
 _SAME_IN_A_ROW = 5  # pictures, half a second apart: then the page has come to rest
 _LARGEST_BYTES = 300_000
@@ -44,16 +45,21 @@ _FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # the UI has nothing to ask outside
     "--remote-debugging-port=0",
 )
+_DRAWN = (
+    "!!document.querySelector('canvas') && performance.getEntriesByType('resource').some(e => /graph/.test(e.name))"
+)
 _T = TypeVar("_T")
 
 
 def main() -> None:
     with _environment() as environ:
         receipt = _demo(environ)
+        report = _night(environ)
         state = running_stack(load_settings(environ).home)
         with _browser() as page, _prefect(state) as prefect:
             _sign_in(page, state)
             _take_pictures(page, prefect, receipt)
+            _take_pictures_of_night(page, prefect, report, load_settings(environ).home.nights)
             if page.asked_outside():
                 raise SystemExit(f"the UI asked the outside: {sorted(page.asked_outside())}")
 
@@ -78,6 +84,27 @@ def _demo(environ: Mapping[str, str]) -> dict[str, Any]:
     done = _delegate(environ, "demo", "--json", timeout_seconds=_DEMO_SECONDS)
     if done.returncode != 0:
         raise SystemExit(f"`delegate demo --json` ended with exit code {done.returncode}: {done.stdout}")
+    return json.loads(done.stdout)
+
+
+def _night(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The report of a night of few cards, worked by a scripted model."""
+    import sample_night  # beside this script
+
+    with tempfile.TemporaryDirectory(prefix="delegate-night-") as root:
+        shop = sample_night.make_shop(Path(root, "shop"))
+        cards = sample_night.make_cards(Path(root, "cards"), shop)
+        with ScriptedEndpoint(sample_night.Models()) as endpoint:
+            model = {
+                "DELEGATE_LOCAL_URL": f"{endpoint.base_url}/chat/completions",
+                "DELEGATE_LOCAL_KEY": "sk-scripted",
+                "DELEGATE_LOCAL_MODEL": "openai-scripted",
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}",
+            }
+            words = ("night", str(cards), "--wait", "--json", "--in-flight", "3")
+            done = _delegate({**environ, **model}, *words, timeout_seconds=_DEMO_SECONDS)
+    if not done.stdout:
+        raise SystemExit("`delegate night` left no report")
     return json.loads(done.stdout)
 
 
@@ -131,7 +158,7 @@ class Page:
 
     def asked_outside(self) -> set[str]:
         """Addresses beyond this machine."""
-        own = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:", "about:")
+        own = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:", "about:", "file:")
         return {url for url in self.asked if not url.startswith(own)}
 
     def picture(self) -> bytes:
@@ -189,10 +216,7 @@ def _sign_in(page: Page, state: StackState) -> None:
 def _take_pictures(page: Page, prefect: httpx.Client, receipt: Mapping[str, Any]) -> None:
     ui = str(prefect.base_url).rstrip("/")
     outcome = receipt["outcome"].replace("_", " ").capitalize()
-    drawn = (
-        "!!document.querySelector('canvas') && performance.getEntriesByType('resource').some(e => /graph/.test(e.name))"
-    )
-    page.show(receipt["ui_url"], outcome, *SENTENCES, condition=drawn)
+    page.show(receipt["ui_url"], outcome, *SENTENCES, condition=_DRAWN)
     _keep("run-page.png", page.picture())
     page.show(f"{ui}/runs", receipt["id"].rpartition("-")[2], outcome, height=TALL)
     _keep("runs.png", page.picture())
@@ -200,6 +224,17 @@ def _take_pictures(page: Page, prefect: httpx.Client, receipt: Mapping[str, Any]
     artifact = prefect.post("/api/artifacts/filter", json=receipts).raise_for_status().json()[0]["id"]
     page.show(f"{ui}/artifacts/artifact/{artifact}", outcome, "base commit", height=TALL)
     _keep("receipt.png", page.picture())
+
+
+def _take_pictures_of_night(page: Page, prefect: httpx.Client, report: Mapping[str, Any], nights: Path) -> None:
+    """The run with its delegations, the list of them, and the report as its one page."""
+    ui, name = str(prefect.base_url).rstrip("/"), report["night_id"]
+    page.show(report["ui_url"], "Night of cards", "Completed", condition=_DRAWN)
+    _keep("night.png", page.picture())
+    page.show(f"{ui}/runs?tag={name}", "Multiply price", height=TALL)
+    _keep("night-runs.png", page.picture())
+    page.show((nights / name / "report.html").as_uri(), "Verified", "invoice-total", height=_REPORT)
+    _keep("night-report.png", page.picture())
 
 
 def _keep(name: str, picture: bytes) -> None:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from mcp_entry.exits import CANNOT, OK, OTHER_OUTCOME, STOPPED_WAITING
-from mcp_entry.terminal.common import AsJson, print_json, print_line, say, service
+from mcp_entry.terminal.common import AsJson, Notify, print_json, print_line, say, service
 
 if TYPE_CHECKING:
     from delegation.night.terms import Terms
     from delegation.settings import Settings
-    from mcp_entry.nights import Night
+    from mcp_entry.nights import Night, Standing
 
 
 def _flag(says: str) -> Parameter:
@@ -70,7 +70,11 @@ def night(  # each is an option
     error_rate: Annotated[float, Parameter(help="Stop when more of the night's work than this failed; 1 never.")] = 0.5,
     time_zone: Annotated[str | None, _text("Of --at and --until, such as Europe/Berlin; else this machine's.")] = None,
     name: Annotated[str | None, _text("Go on with the night of that name.")] = None,
+    notify: Notify = None,
     off: Annotated[bool, _flag("No longer every night for these cards.")] = False,
+    show: Annotated[
+        str | None, _text("Print how a night stands, by its id, and no more; with --wait at its end.")
+    ] = None,
     wait: Annotated[bool, _flag("Wait for the report; exit code 1 unless every card was accepted.")] = False,
     json: AsJson = False,
 ) -> int:
@@ -79,9 +83,10 @@ def night(  # each is an option
     The folder is read when the night begins.
     """
     from delegation.errors import UsageError
-    from delegation.night.terms import Terms
     from mcp_entry import nights
 
+    if show is not None:
+        return _show(service().settings, show, wait=wait, as_json=json)
     if source is None:
         raise UsageError("the cards of which folder or file? Name it: `delegate night DIR`")
     settings = service().settings
@@ -89,8 +94,8 @@ def night(  # each is an option
     if off:
         return _said_off(nights.end_every(settings, where), where, as_json=json)
     terms = _terms(
-        Terms, cards=where, until=until, budget_usd=budget, in_flight=in_flight, error_rate=error_rate,
-        time_zone=time_zone, name=name,
+        cards=where, until=until, budget_usd=budget, in_flight=in_flight, error_rate=error_rate,
+        time_zone=time_zone, name=name, notify=notify,
     )  # fmt: skip
     if once and at is None:
         raise UsageError("--once needs --at: without it the night begins now, once")
@@ -108,17 +113,10 @@ def night(  # each is an option
     return OK
 
 
-def _terms(kind: "type[Terms]", **given: Any) -> "Terms":
-    from pydantic import ValidationError
+def _terms(**given: Any) -> "Terms":
+    from mcp_entry.nights import terms_of
 
-    from delegation.errors import UsageError
-    from delegation.wrong_values import sentence
-
-    try:
-        return kind.model_validate(given)
-    except ValidationError as error:
-        names = {name: f"--{name.removesuffix('_usd').replace('_', '-')}" for name in given}
-        raise UsageError(sentence(error, kind, names)) from None
+    return terms_of(given, {name: f"--{name.removesuffix('_usd').replace('_', '-')}" for name in given})
 
 
 def _tell(asked: "Night", *, every: bool, as_json: bool) -> None:
@@ -145,15 +143,45 @@ def _waited(settings: "Settings", asked: "Night", *, as_json: bool) -> int:
     from mcp_entry.night_watch import wait_for
 
     try:
-        report, message = wait_for(settings, asked)
+        found = wait_for(settings, asked.night_id, asked.flow_run_id)
     except KeyboardInterrupt:
         say(f"stopped waiting; the night goes on, its report will be {asked.report}")
         return STOPPED_WAITING
+    return _reported(found, as_json=as_json)
+
+
+def _reported(found: "Standing", *, as_json: bool) -> int:
+    from mcp_entry.night_watch import report_of
+
+    report, message = report_of(found)
     if report is None:
         say(message or "it ended without a report")
         return OTHER_OUTCOME
     if as_json:
         print_json(report)
     else:
-        print_line((asked.report.parent / "report.md").read_text(encoding="utf-8"))
+        print_line((found.folder / "report.md").read_text(encoding="utf-8"))
     return OK if report.accepted == len(report.lines) else OTHER_OUTCOME
+
+
+def _show(settings: "Settings", night_id: str, *, wait: bool, as_json: bool) -> int:
+    """The report of one that has ended; of another, where its cards are."""
+    from mcp_entry.night_shown import lines_of, summary_of
+    from mcp_entry.night_watch import wait_for
+    from mcp_entry.nights import standing_of
+
+    try:
+        found = wait_for(settings, night_id) if wait else standing_of(settings, night_id)
+    except KeyboardInterrupt:
+        say(f"stopped waiting; {night_id} goes on")
+        return STOPPED_WAITING
+    if found.has_ended:
+        return _reported(found, as_json=as_json)
+    lines = lines_of(settings, found)
+    if as_json:
+        print_json({"night_id": night_id, "state": summary_of(found), "cards": [vars(line) for line in lines]})
+    else:
+        print_line(f"{night_id}: {summary_of(found)}")
+        for line in lines:
+            print_line(f"  {line.delegation_id}  {line.state:<12} {line.card}")
+    return OK

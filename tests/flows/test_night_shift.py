@@ -109,7 +109,7 @@ def test_a_folder_is_done_in_order_and_every_card_is_in_the_report(
     stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint, models: Models
 ):
     write(
-        cards, small_repository, fix="", wrong="", nothing="", failing="",
+        cards, small_repository, fix="tags: [sums]", wrong="", nothing="", failing="",
         more="depends_on: [fix]\nbuild_on: true\nverify: python more.py", after="depends_on: [wrong]",
         best="attempts: 2",
     )  # fmt: skip
@@ -126,7 +126,7 @@ def test_a_folder_is_done_in_order_and_every_card_is_in_the_report(
         "after": "passed_over", "best": "verified", "question": "answered", "jobs-2": "broken",
     }, ran.stderr  # fmt: skip
     lines = {line["card"]: line for line in report["lines"]}
-    assert sorted(each.split()[1] for each in lines["best"]["tried"]) == ["refuted", "verified"]
+    assert {each["outcome"]: each["chosen"] for each in lines["best"]["tried"]} == {"refuted": False, "verified": True}
     fixed, built = (stack("show", lines[name]["delegation_id"], "--json").json for name in ("fix", "more"))
     parent = subprocess.run(
         ["git", "rev-parse", fixed["branch"]], cwd=small_repository, capture_output=True, text=True, check=True
@@ -135,12 +135,19 @@ def test_a_folder_is_done_in_order_and_every_card_is_in_the_report(
 
     folder = stack.home / "nights" / report["night_id"]
     assert "<h2>Verified (3)</h2>" in (folder / "report.html").read_text()
-    assert lines["fix"]["commands"]["accept"] == f"delegate apply {fixed['id']}"
+    assert lines["fix"]["commands"]["accept"].endswith(f"delegate apply {fixed['id']}")
     assert stack("apply", fixed["id"]).code == 0
     with api(stack) as server:
-        runs = server.post("/flow_runs/filter", json={"flow_runs": {"tags": {"all_": [report["night_id"]]}}}).json()
-        assert len(runs) == 8
+        tagged = server.post("/flow_runs/filter", json={"flow_runs": {"tags": {"all_": [report["night_id"]]}}}).json()
+        runs = [run for run in tagged if "night" not in run["tags"]]
+        assert (len(runs), len(tagged)) == (8, 9)
         assert all(run["parent_task_run_id"] for run in runs)
+        (fix,) = (run for run in runs if "card:fix" in run["tags"])
+        assert set(fix["tags"]) >= {
+            "tag:sums", "outcome:verified", "repo:small", "model:openai-scripted", "bucket:openai-scripted",
+        }  # fmt: skip
+        assert fix["name"].startswith("card-fix: do it · ")
+        assert sorted(run["name"][-6:] for run in runs if "card:best" in run["tags"]) == ["1 of 2", "2 of 2"]
         assert all(run["work_queue_name"].endswith("-night") for run in runs)
         parents = server.post(
             "/task_runs/filter", json={"task_runs": {"id": {"any_": [runs[0]["parent_task_run_id"]]}}}
@@ -150,6 +157,8 @@ def test_a_folder_is_done_in_order_and_every_card_is_in_the_report(
         assert night["state"]["message"] == "Night report: 4 of 9 cards accepted."
         found = server.post("/artifacts/filter", json={"artifacts": {"key": {"any_": [report["night_id"]]}}}).json()
         assert found[0]["data"].startswith("# Night ")
+        page = server.post("/artifacts/filter", json={"artifacts": {"key": {"any_": [f"{report['night_id']}-page"]}}})
+        assert (folder / "report.html").as_uri() in page.json()[0]["data"]
 
     asked = dict(models.asked)
     again = stack("night", str(cards), "--wait", "--json", env=env, timeout=300)
@@ -262,10 +271,16 @@ def test_a_night_comes_every_night_until_it_is_taken_away_and_up_does_not_forget
         assert kept["variables"]["DELEGATE_LOCAL_KEY"].startswith("secret:")
         planned = {"deployment_id": {"any_": [name["id"]]}, "state": {"type": {"any_": ["SCHEDULED"]}}}
         until(lambda: bool(server.post("/flow_runs/filter", json={"flow_runs": planned}).json()), 90)
+        path = f"/deployments/{name['id']}/schedules/{schedule['id']}"
+        assert server.patch(path, json={"active": False}).is_success  # what the switch in the UI does
+        until(lambda: server.post("/flow_runs/filter", json={"flow_runs": planned}).json() == [], 60)
     assert stack("down", "--json").code == 0
     assert stack("up", "--json").code == 0
     with api(stack) as server:
-        assert [each["slug"] for each in schedules(server)] == [schedule["slug"]]
+        assert [(each["slug"], each["active"]) for each in schedules(server)] == [(schedule["slug"], False)]
+        assert server.post("/flow_runs/filter", json={"flow_runs": planned}).json() == [], "it is paused"
+        assert server.patch(path, json={"active": True}).is_success
+        until(lambda: bool(server.post("/flow_runs/filter", json={"flow_runs": planned}).json()), 90)
         assert stack("night", str(cards), "--off", "--json").json == {"existed": True}
         assert schedules(server) == []
         assert server.post("/flow_runs/filter", json={"flow_runs": planned}).json() == []

@@ -10,8 +10,8 @@ from prefect.exceptions import PrefectHTTPStatusError
 from delegation.night.scheduler import decide
 from delegation.receipt import Receipt
 from delegation.request import DelegationRequest
-from tasks import night_children
-from tasks.night_children import Children
+from tasks import children
+from tasks.children import Children
 
 if TYPE_CHECKING:
     from tests.core.night.conftest import Table
@@ -26,7 +26,7 @@ class Server(Children):
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        self._shift.records.remember_flow_run(request.id, answer)
+        self._family.records.remember_flow_run(request.id, answer)
 
 
 def answered(status: int) -> PrefectHTTPStatusError:
@@ -38,11 +38,11 @@ def answered(status: int) -> PrefectHTTPStatusError:
 def test_what_the_server_refuses_is_lost_and_what_it_cannot_take_now_is_asked_again(
     table: "Table", monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(night_children, "get_run_logger", lambda: logging.getLogger("night"))
+    monkeypatch.setattr(children, "get_run_logger", lambda: logging.getLogger("night"))
     table.write(a="", b="", c="")
     shift = table.open()
     ids = table.start(shift, decide(shift.jobs, shift.rules, shift.standing(table.state, shift.begun)))
-    server = Server(shift)
+    server = Server(shift, shift.night_id)
     server.answers = [httpx.ConnectError("away"), answered(503), answered(422), "run-b", answered(429), "run-c"]
     for _ in range(3):
         server.hand_over()

@@ -2,9 +2,11 @@
 
 import re
 import shlex
+import sys
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from delegation.night.pages import html, markdown
@@ -15,6 +17,7 @@ from delegation.night.shift import Shift
 if TYPE_CHECKING:
     from tests.core.night.conftest import Table
 
+BEGUN = datetime(2026, 5, 1, 1, 0, tzinfo=UTC)
 EVIL = "<script>alert(1)</script> ![x](http://evil.example/a.png) | `"
 
 
@@ -34,10 +37,10 @@ def played(table: "Table", end: Callable[..., Any]) -> tuple[Shift, NightReport]
         ids.setdefault(start.job, []).append(entered.request.id)
     for outcome in outcomes[:7]:
         end(shift, ids[outcome][0], outcome)
-    shift.lost.add(ids["lost"][0])
-    end(shift, ids["best"][0], "refuted")
+    end(shift, ids["lost"][0], "failed", failure_kind="lost", failure_message="its process died")
+    end(shift, ids["best"][0], "refuted", cost={"amount_usd": 0.125, "kind": "estimated"})
     end(shift, ids["best"][1], cost={"amount_usd": None, "kind": "unknown"})
-    end(shift, ids["best"][2], "failed")
+    end(shift, ids["best"][2], "failed", cost={"amount_usd": 9.0, "kind": "flat_plan"})
     end(shift, ids["evil"][0], "failed", failure_message=EVIL)
     last = decide(shift.jobs, shift.rules, shift.standing(table.state, shift.begun + timedelta(hours=2)))
     return shift, report_of(shift, last, shift.begun + timedelta(hours=2, minutes=5))
@@ -53,28 +56,62 @@ def test_every_card_is_in_the_report_once_in_the_group_of_its_best_attempt(table
         "best": "verified", "after": "passed_over", "evil": "failed", "broken": "broken",
     }  # fmt: skip
     assert len(report.lines) == len(groups)
-    assert (report.spent_usd, report.unknown_costs) == (2.5, 1)
     lines = {line.card: line for line in report.lines}
-    assert lines["after"].reason == "it depends on 'refuted', which ended as refuted"
+    assert {name for name, line in lines.items() if line.accepted} == {"verified", "unverified", "answered", "best"}
+    assert lines["after"].reason == "It did not begin: it depends on 'refuted', which ended as refuted."
     assert "broken.yaml:1: is not YAML" in lines["broken"].reason
+    assert "its process died" in lines["lost"].reason
     assert [line.card for line in report.of("verified")] == ["best", "verified"]
-    assert [each.split()[1] for each in lines["best"].tried] == ["refuted", "verified", "failed"]
-    best = lines["best"].tried[1].split()[0]
+    assert [(each.outcome, each.chosen) for each in lines["best"].tried] == [
+        ("refuted", False), ("verified", True), ("failed", False),
+    ]  # fmt: skip
+    best = lines["best"].tried[1].delegation_id
     assert (lines["best"].delegation_id, lines["best"].seconds, lines["best"].model) == (best, 75.0, "local-scripted")
 
 
-def test_the_commands_are_ready_for_a_shell(table: "Table", end: Callable[..., Any]):
+def test_costs_stand_side_by_side_by_kind_and_are_never_one_sum(table: "Table", end: Callable[..., Any]):
     _, report = played(table, end)
     lines = {line.card: line for line in report.lines}
-    name = lines["verified"].delegation_id
+    assert report.costs.text == "$2.250000, ~$0.1250 estimated, 1 on a flat plan, 1 unknown"
+    assert lines["best"].cost == "~$0.1250 estimated, 1 on a flat plan, 1 unknown"
+    assert lines["verified"].cost == "$0.250000"
+    assert report.spent_usd == 2.375  # what a budget counts
+
+
+def test_the_commands_are_ready_for_a_shell(table: "Table", end: Callable[..., Any]):
+    table.environ["PATH"] = f"{Path(sys.executable).parent}:{table.environ['PATH']}"
+    shift, report = played(table, end)
+    lines = {line.card: line for line in report.lines}
+    begin = f"DELEGATE_HOME={shlex.quote(str(shift.settings.home.root))} delegate"
+    name, repo = lines["verified"].delegation_id, shlex.quote(str(table.repo))
     assert lines["verified"].commands == {
-        "accept": f"delegate apply {name}",
-        "retry": f"delegate rerun {name}",
-        "drop": f"git -C {shlex.quote(str(table.repo))} branch -D delegate/{name}",
+        "accept": f"{begin} apply {name}",
+        "retry": f"{begin} rerun {name}",
+        "drop": f"git -C {repo} branch -D delegate/{name}",
     }
+    tried = sorted(f"delegate/{each.delegation_id}" for each in lines["best"].tried[:2])
+    assert lines["best"].commands["drop"] == f"git -C {repo} branch -D {' '.join(tried)}"
     assert lines["refuted"].commands["accept"].endswith(" --any-outcome")
-    assert set(lines["failed"].commands) == {"retry"}
-    assert lines["after"].commands == {}
+    assert set(lines["failed"].commands) == set(lines["lost"].commands) == {"retry"}
+    assert lines["running"].commands == {"look": f"{begin} show {lines['running'].delegation_id}"}
+    go_on = f"{begin} night {table.cards} --name {shift.night_id.removeprefix('night-')}"
+    assert report.go_on == lines["after"].commands["retry"] == lines["broken"].commands["retry"] == go_on
+    assert lines["broken"].commands["check"] == f"{begin} cards {table.cards}"
+
+
+def test_the_command_that_goes_on_names_this_very_night_at_any_hour(table: "Table"):
+    table.write(a="")
+    shift = table.open()
+    again = table.open(name=shift.night_id.removeprefix("night-"))
+    assert again.night_id == shift.night_id
+
+
+def test_commands_name_the_program_by_its_path_where_no_path_leads_to_it(table: "Table"):
+    table.write(a="model: nosuch")
+    table.environ["PATH"] = "/nowhere"
+    shift = table.open()
+    (line,) = report_of(shift, decide(shift.jobs, shift.rules, shift.standing(table.state, shift.begun)), BEGUN).lines
+    assert f" {shlex.quote(str(Path(sys.executable).with_name('delegate')))} night " in line.commands["retry"]
 
 
 class Page(HTMLParser):
@@ -109,10 +146,11 @@ def test_the_page_needs_nothing_else_and_a_cards_text_is_only_text(table: "Table
     assert not re.search(r"(?<!\\)!\[|(?<!\\)<script", text)
     assert "http\\://evil" in text
     assert "13 cards in" in text
-    assert "2 verified, 1 answered, 1 unverified, 1 refuted, 1 no change, 2 failed" in text
+    assert "2 verified, 1 answered, 1 unverified, 1 refuted, 1 no change, 2 failed, 1 unknown outcome" in text
     assert "From 2026-05-01 01:00 to 2026-05-01 03:05 UTC, 2 h 5 min." in text
-    assert "Known cost: $2.5000; 1 delegation did not say what it cost." in text.replace("\\", "")
-    assert "Passed over: notes.txt" in text.replace("\\", "")
+    assert "Cost: $2.250000, ~$0.1250 estimated, 1 on a flat plan" in text.replace("\\", "")
+    assert f"To do what is left: `{report.go_on}`" in text
+    assert "## Files that are no cards\n\n- notes.txt" in text.replace("\\", "")
 
 
 def test_a_night_that_was_stopped_says_why(table: "Table"):
@@ -122,4 +160,4 @@ def test_a_night_that_was_stopped_says_why(table: "Table"):
     report = report_of(shift, late, shift.begun + timedelta(hours=1))
     assert report.stopped == "Its time was over."
     assert "Stopped early" in markdown(report)
-    assert report.lines[0].reason == "the night ended at 2026-05-01 01:30 UTC before it began"
+    assert report.lines[0].reason == "It did not begin: the night ended at 2026-05-01 01:30 UTC before it began."

@@ -13,6 +13,7 @@ from delegation.night.ledger import Child, Ledger
 from delegation.night.scheduler import decide
 from delegation.night.shift import Shift
 from delegation.night.values import Decision
+from delegation.records.labels import run_name_of, tags_of
 from delegation.shared_state import cooldowns
 
 if TYPE_CHECKING:
@@ -41,6 +42,19 @@ def test_a_card_becomes_one_delegation_of_this_night_with_its_budget_and_its_end
     assert shift.night_id.startswith("night-20260430-")
     assert shift.open_children() == [ids["a"]]
     assert look(table, shift).start == ()
+
+
+def test_a_delegation_of_a_night_carries_its_card_its_tags_and_its_number_and_tells_nobody(table: "Table"):
+    table.environ["DELEGATE_NOTIFY"] = "true"
+    table.write(a="tags: [soon, sums]\nattempts: 2")
+    shift = table.open()
+    table.start(shift, look(table, shift))
+    first, second = (shift.records.request(child.delegation_id) for child in shift.ledger.children())
+
+    assert set(tags_of(first)) >= {"card:a", "tag:soon", "tag:sums", first.id, "bucket:local-", "model:local-scripted"}
+    assert shift.name_of(first) == f"{run_name_of(first)} · 1 of 2"
+    assert shift.name_of(second).endswith(" · 2 of 2")
+    assert first.notify is None
 
 
 def test_a_kill_at_any_point_between_row_record_and_ledger_gives_the_same_delegation(table: "Table"):

@@ -1,0 +1,1 @@
+"""Telling somebody that a night or a delegation has ended, by a command of theirs."""
