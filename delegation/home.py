@@ -54,6 +54,11 @@ class Home:
         return self.root / "nights"
 
     @property
+    def comparisons(self) -> Path:
+        """One folder per comparison of models: what was asked for, and its reports."""
+        return self.root / "comparisons"
+
+    @property
     def stack(self) -> Path:
         """Pid file, state, ports, logs and settings of the running stack."""
         return self.root / "stack"

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 Prefix = Literal["dg", "cx", "gm", "dsh", "rd"]
+COMPARISON_PREFIX = "cmp-"
+"""What ids of comparisons begin with, and no id of a delegation."""
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford: no i, l, o, u
 _PATTERN = re.compile(r"(dg|cx|gm|dsh|rd)-\d{8}t\d{9}-[0-9a-z]{4}", re.ASCII)
 

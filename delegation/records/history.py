@@ -222,7 +222,8 @@ def is_judged_by(receipt: Receipt, request: DelegationRequest | None) -> bool:
         case "no_change":
             return had_command
         case "failed":
-            return receipt.failure_kind in _ITS_OWN and had_command
+            wanted_change = receipt.expects == "change"  # an answer is judged by nobody
+            return wanted_change and had_command and receipt.failure_kind in _ITS_OWN
         case _:
             return False
 

@@ -1,0 +1,70 @@
+"""A comparison: one card done by several models, each as often as the others, and a report of what may be said.
+
+The whole plan is on disk before any trial begins, so a comparison that is killed goes on where it was: what has ended
+is not done again, and what is running is only waited for.
+"""
+
+import time
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.exceptions import TerminationSignal
+from prefect.logging import get_run_logger
+
+from delegation.card import Card
+from delegation.comparison.planning import IN_FLIGHT
+from delegation.comparison.trials import Trials
+from delegation.errors import StackError
+from tasks import comparison as tasks
+from tasks import notify, publish
+from tasks.children import Children
+from tasks.delegation import unseen
+from tasks.expected import log_only_unexpected_tracebacks
+
+_LOOK_SECONDS = 1.0
+_PATIENCE_SECONDS = 600.0
+
+
+@flow(name="comparison", persist_result=False)
+def comparison(
+    card: Card | None = None,
+    models: list[str] | None = None,
+    repeats: int = 1,
+    in_flight: int = IN_FLIGHT,
+    comparison_id: str | None = None,
+) -> State:
+    """Let each of `models` do the card `repeats` times, `in_flight` at a time, and compare what they came to.
+
+    Give `card` and `models` when starting a run by hand in the UI; the front door gives `comparison_id` of its plan.
+    """
+    log_only_unexpected_tracebacks()
+    planned = tasks.read_plan(comparison_id, unseen(card), models, repeats, in_flight)
+    trials = tasks.open_trials(planned)
+    children = tasks.children_of(trials)
+    try:
+        _work(trials, children)
+    except TerminationSignal:
+        if publish.is_being_cancelled():
+            children.cancel_waiting()
+            tasks.tell(trials, tasks.report.fn(trials), at_most_seconds=notify.WHILE_CANCELLED_SECONDS)
+        raise  # otherwise the stack is going down: the comparison is taken up again
+    report = tasks.report(unseen(trials))
+    return tasks.final_state(report, tasks.tell(trials, report))
+
+
+def _work(trials: Trials, children: Children) -> None:
+    """Begin trials as others end, until all have."""
+    if tasks.is_written(trials):
+        return
+    reached = time.monotonic()
+    while not trials.is_over:
+        try:
+            tasks.enter_next(trials)
+            reached = time.monotonic()
+        except StackError as error:
+            if time.monotonic() - reached > _PATIENCE_SECONDS:
+                raise
+            get_run_logger().warning("The shared tables do not answer, asked again soon: %s", error)
+        children.hand_over()
+        children.settle()
+        time.sleep(_LOOK_SECONDS)
