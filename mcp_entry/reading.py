@@ -1,9 +1,10 @@
 """The verbs of the reading lane that both faces share: analyze, query, resume, pack and sessions."""
 
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from delegation.errors import UsageError, WorkFailed
@@ -12,12 +13,12 @@ from delegation.settings import Settings
 if TYPE_CHECKING:  # loaded by the verbs that need them
     from delegation.reading.admission import Admitted, Wish
     from delegation.reading.config import ReaderConfig
-    from delegation.reading.cooling import Cooling
     from delegation.reading.packing.pack import Pack
     from delegation.reading.question import Answer
     from delegation.reading.sessions import Pruned, Session, SessionStore
     from delegation.stack_state import StackState
-    from mcp_entry.reading_run import Runs
+    from mcp_entry.reading_run import Connecting
+    from mcp_entry.reading_slots import Connections
 
 
 def with_config(settings: Settings, path: str | None) -> Settings:
@@ -42,10 +43,20 @@ def can_read(settings: Settings) -> bool:
 
 @dataclass
 class Reading:
-    """One user's questions. They are admitted here; it works with the stack down."""
+    """One user's questions. They are admitted here; it works with the stack down.
+
+    A process that `lives_on` after an answer makes it itself, and leaves to another one to record it: that is quicker
+    by far, once the connections are open.
+    """
 
     settings: Settings
-    _runs: "Runs | None" = None
+    lives_on: bool = False
+    _connecting: "Connecting | None" = None
+
+    def close(self) -> None:
+        """Close what was opened for a stack."""
+        if self._connecting is not None:
+            self._connecting.close()
 
     def analyze(self, folder: Path, prompt: str, wish: "Wish", *, cancelled: Event | None = None) -> "Answer":
         """Ask about a folder or file. For what is raised see `admission.admit_analyze` and `answering.answered`."""
@@ -107,39 +118,61 @@ class Reading:
 
         state = live_state(self.settings.home)
         if state is None:
-            return self._answered_here(admitted, cancelled, None)
+            return self._answered_alone(admitted, cancelled)
         from mcp_entry.reading_run import NotBegun, Runs
 
-        if self._runs is None or self._runs.state != state:
-            self._runs = Runs(self.settings, state)
+        runs = Runs(self.settings, state)
+        connections = self._connections(state) if self.lives_on else None
+        if connections is not None:
+            return runs.beside(
+                admitted.question,
+                admitted.keys,
+                cancelled,
+                lambda given_up: self._made(admitted, given_up, connections),
+            )
         try:
-            return self._runs.answer(admitted.question, admitted.keys, cancelled)
+            return runs.answer(admitted.question, admitted.keys, cancelled)
         except NotBegun:
-            return self._answered_here(admitted, cancelled, state)
+            from mcp_entry.reading_slots import Connections
 
-    def _answered_here(self, admitted: "Admitted", cancelled: Event | None, state: "StackState | None") -> "Answer":
-        from delegation.reading.answering import answered
-        from delegation.reading.cooling import Unknown
+            with closing(Connections(state)) as opened:
+                return self._answered_alone(admitted, cancelled, opened)
+
+    def _connections(self, state: "StackState") -> "Connections | None":
+        """None as long as they are being opened: such a question is answered by a process that has them."""
+        from mcp_entry.reading_run import Connecting
+
+        if self._connecting is None or self._connecting.state != state:
+            self.close()
+            self._connecting = Connecting(state)
+        return self._connecting.connections
+
+    def _answered_alone(
+        self, admitted: "Admitted", cancelled: Event | None, connections: "Connections | None" = None
+    ) -> "Answer":
+        """Nobody else knows of the question, until the next one is recorded."""
         from delegation.reading.kept import Later
         from delegation.reading.labels import unrecorded
 
-        question, keys, later = admitted.question, admitted.keys, Later(self.settings.home)
-        cooling = self._shared(state.database_url) if state else Unknown()
+        question, later, is_counted = admitted.question, Later(self.settings.home), connections is not None
         try:
-            answer = answered(
-                question, key_of=lambda reader: keys.get(reader.name), cooling=cooling, cancelled=cancelled
-            )
+            answer = self._made(admitted, cancelled, connections)
         except WorkFailed as failure:
-            later.add(unrecorded(question, failure))
+            later.add(unrecorded(question, failure, is_counted=is_counted))
             raise
-        later.add(unrecorded(question, answer))
+        later.add(unrecorded(question, answer, is_counted=is_counted))
         return answer
 
-    def _shared(self, database_url: str) -> "Cooling":
-        from delegation.reading.cooling import Shared
-        from delegation.shared_state import SharedState
+    def _made(self, admitted: "Admitted", cancelled: Event | None, connections: "Connections | None") -> "Answer":
+        from delegation.reading.answering import answered
+        from delegation.reading.gate import Open
 
-        known = self.__dict__.setdefault("_tables", {})
-        if database_url not in known:
-            known[database_url] = Shared(SharedState(database_url))
-        return known[database_url]
+        keys = admitted.keys
+        with ExitStack() as held:
+            gate = held.enter_context(connections.gate(admitted.question)) if connections else Open()
+            answer = answered(
+                admitted.question, key_of=lambda reader: keys.get(reader.name), gate=gate, cancelled=cancelled
+            )
+            if self.lives_on:  # after the answer is out; waited for at the end of the process
+                Thread(target=held.pop_all().close, name="telling").start()
+        return answer

@@ -1,31 +1,38 @@
-"""A question as a flow run: made in Pending, forked by the launcher at once, and ended through it."""
+"""A question as a flow run: its process is forked by the launcher at once, answers first, and records itself."""
 
+import os
 import subprocess
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event, Thread
+from typing import TYPE_CHECKING
 
-from delegation.errors import Cancelled, StackError
+from delegation.errors import Cancelled, DelegateError, StackError
 from delegation.layout import pipeline_directory
-from delegation.reading.kept import Kept, with_references
-from delegation.reading.labels import run_name_of, shown_parameters, tags_of
+from delegation.reading.kept import Kept, Later, with_references
+from delegation.reading.labels import unrecorded
 from delegation.reading.question import Answer, Question
 from delegation.settings import Settings
-from delegation.stack_state import StackState
-from mcp_entry.prefect_api import READING, Deployment, NewRun, PrefectApi, process_settings
+from delegation.stack_state import StackState, process_id
+from mcp_entry.prefect_api import process_settings
 
-_LOOK_SECONDS = 0.01
-_ASK_SERVER_SECONDS = 2.0
-_ENDING_SECONDS = 30.0
-_IMPATIENT_SECONDS = 3.0
+if TYPE_CHECKING:  # loaded in a thread
+    from mcp_entry.reading_slots import Connections
+
+QUESTION_VARIABLE = "DELEGATE_QUESTION"
+_FIRST_LOOKS, _FIRST_SECONDS, _LOOK_SECONDS = 200, 0.002, 0.01
+_GIVEN_UP_SECONDS, _QUICK_SECONDS = 0.25, 0.3
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _KEPT_PREFIXES = ("LC_", "XDG_", "DELEGATE_TEST_")
 
 
 class NotBegun(StackError):
-    """Nobody was asked: the run could not be made, or its process ended before it began."""
+    """Nobody was asked: the process could not be started, or ended before it began."""
+
+
+class _GivenUp(Cancelled):
+    """By whoever asked, while nobody has answered."""
 
 
 @dataclass
@@ -34,80 +41,142 @@ class Runs:
 
     settings: Settings
     state: StackState
-    _deployment: Deployment | None = None
 
     def answer(self, question: Question, keys: Mapping[str, str], cancelled: Event | None = None) -> Answer:
-        """The answer, as soon as it is there; the run tells the server the rest by itself.
+        """The answer, as soon as it is there; the process tells the server the rest by itself.
 
-        Raises NotBegun, StackError where the process ended without a word, Cancelled, and what the flow was told.
+        Raises NotBegun, StackError where the process ended without a word, Cancelled, and what the reader failed of.
         """
         kept = Kept(self.settings.home)
-        kept.clear()
         kept.keep(with_references(self.settings.home, question, keys))
         try:
-            with self._api() as api:
-                return self._awaited(api, kept, question, cancelled or Event())
-        finally:
+            child = self._started(question.id)
+        except NotBegun:
             kept.remove(question.id)
-
-    def _api(self) -> PrefectApi:
-        state = self.state
-        return PrefectApi(
-            state.api_url, auth_string=state.auth_string, api_key=state.api_key, patience_seconds=_IMPATIENT_SECONDS
-        )
-
-    def _awaited(self, api: PrefectApi, kept: Kept, question: Question, cancelled: Event) -> Answer:
-        run_id = self._new_run(api, question)
-        child = self._started(run_id)
-        try:
-            answer = _answer_of(child, api, run_id, kept, question.id, cancelled)
-        except (Cancelled, KeyboardInterrupt) as error:
-            _cancel(child, api, run_id, str(error))
             raise
-        except StackError as error:
-            _bury(child, api, run_id, str(error))
+        try:
+            answer = _answer_of(child, kept, question.id, cancelled or Event())
+        except (_GivenUp, KeyboardInterrupt):
+            kept.give_up(question.id)
+            child.terminate()
+            raise  # the process removes the files once it has ended the request
+        except BaseException:
+            kept.remove(question.id)
             raise
         finally:
             Thread(target=child.wait, name="reading-run", daemon=True).start()  # it ends by itself, and is reaped
+        kept.remove(question.id)
+        kept.clear()
         return answer
 
-    def _new_run(self, api: PrefectApi, question: Question) -> str:
+    def beside(
+        self,
+        question: Question,
+        keys: Mapping[str, str],
+        cancelled: Event | None,
+        answer: Callable[[Event], Answer],
+    ) -> Answer:
+        """The answer that this process makes, while one of the launcher's records it. Raises what `answer` raises."""
+        kept, given_up = Kept(self.settings.home), cancelled or Event()
+        kept.keep(with_references(self.settings.home, question, keys))
+        kept.begin(question.id, process_id(os.getpid()))
+        outcome: list[Answer | DelegateError] = [StackError("it ended without a word")]
+        done = Event()
+        Thread(target=_pass_on, args=(kept, question.id, given_up, done), name="given-up", daemon=True).start()
+        Thread(target=self._record, args=(kept, question, outcome, done), name="recording").start()
         try:
-            self._deployment = self._deployment or api.deployment(READING)
-            run = NewRun(
-                name=run_name_of(question), parameters=shown_parameters(question), tags=tags_of(question),
-                work_queue="", idempotency_key=question.id, pending=True,
-            )  # fmt: skip
-            return api.create_flow_run(self._deployment, run).id
-        except StackError as error:
-            raise NotBegun(str(error)) from error
+            found = answer(given_up)
+            outcome[:] = [found]
+        except DelegateError as error:
+            outcome[:] = [error]
+            raise
+        finally:
+            kept.settle(question.id, outcome[0])
+            done.set()
+        return found
 
-    def _started(self, run_id: str) -> "subprocess.Popen[bytes]":
-        """The launcher's client: small, and it ends as the run does. Its output goes to the log of the run."""
-        home = self.settings.home
+    def _record(self, kept: Kept, question: Question, outcome: "list[Answer | DelegateError]", done: Event) -> None:
+        """A quick answer comes first, a slow one is recorded while the reader thinks. At the end of this process it is
+        waited for until the other one is started, and no longer."""
+        done.wait(_QUICK_SECONDS)
+        child = None
+        with suppress(NotBegun):
+            child = self._started(question.id)
+        ending = (kept, child, question, outcome, done, Later(self.settings.home))
+        Thread(target=_see_recorded, args=ending, name="recorded", daemon=True).start()
+
+    def _started(self, question_id: str) -> "subprocess.Popen[bytes]":
+        """The launcher's client: small, and it ends as the process does. Its output goes to the log of the run."""
         try:
             return subprocess.Popen(
-                self.state.launcher_command, env=self._environment(run_id), cwd=home.stack, stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                self.state.launcher_command, env=self._environment(question_id), cwd=self.settings.home.stack,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise NotBegun(f"the launcher's client cannot be started: {error}") from error
 
-    def _environment(self, run_id: str) -> dict[str, str]:
+    def _environment(self, question_id: str) -> dict[str, str]:
         state, given = self.state, self.settings.environ
         kept = {name: value for name, value in given.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
         home = {"DELEGATE_HOME": given["DELEGATE_HOME"]} if given.get("DELEGATE_HOME") else {}
         prefect = process_settings(
-            run_id, api_url=state.api_url, auth_string=state.auth_string, api_key=state.api_key,
+            api_url=state.api_url, auth_string=state.auth_string, api_key=state.api_key,
             prefect_home=state.prefect_home,
         )  # fmt: skip
-        return {**kept, **home, "PYTHONPATH": str(pipeline_directory()), "PYTHONUNBUFFERED": "1", **prefect}
+        ours = {"PYTHONPATH": str(pipeline_directory()), "PYTHONUNBUFFERED": "1", QUESTION_VARIABLE: question_id}
+        return {**kept, **home, **ours, **prefect}
 
 
-def _answer_of(
-    child: "subprocess.Popen[bytes]", api: PrefectApi, run_id: str, kept: Kept, question_id: str, cancelled: Event
-) -> Answer:
-    ask_server_at = time.monotonic() + _ASK_SERVER_SECONDS
+class Connecting:
+    """Connections that are opened in a thread: their libraries take half a second to load."""
+
+    def __init__(self, state: StackState) -> None:
+        self.state = state
+        self.connections: Connections | None = None
+        self._thread = Thread(target=self._open, name="connecting", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._thread.join()
+        if self.connections:
+            self.connections.close()
+
+    def _open(self) -> None:
+        from mcp_entry.reading_slots import Connections
+
+        connections = Connections(self.state)
+        connections.warm_up()
+        self.connections = connections
+
+
+def _pass_on(kept: Kept, question_id: str, given_up: Event, done: Event) -> None:
+    """Somebody pressed Cancel in the UI, says the recording process."""
+    while not done.wait(_GIVEN_UP_SECONDS):
+        if kept.is_given_up(question_id):
+            given_up.set()
+            return
+
+
+def _see_recorded(
+    kept: Kept,
+    child: "subprocess.Popen[bytes] | None",
+    question: Question,
+    outcome: "list[Answer | DelegateError]",
+    done: Event,
+    later: Later,
+) -> None:
+    """A process that could not record it leaves that to the next question's."""
+    if child is not None:
+        child.wait()
+    done.wait()
+    if kept.is_under_way(question.id):
+        later.add(unrecorded(question, outcome[0], is_counted=True))
+        kept.remove(question.id)
+    kept.clear()
+
+
+def _answer_of(child: "subprocess.Popen[bytes]", kept: Kept, question_id: str, cancelled: Event) -> Answer:
+    looks = 0
     while True:
         ended = child.poll() is not None  # looked at first: what it wrote before it ended is seen below
         if (answer := kept.outcome(question_id)) is not None:
@@ -115,35 +184,6 @@ def _answer_of(
         if ended:
             what = f"the process of the question ended without an answer (exit code {child.returncode})"
             raise (StackError if kept.has_begun(question_id) else NotBegun)(f"{what}: see `delegate doctor`")
-        if cancelled.is_set() or (time.monotonic() > ask_server_at and _is_being_cancelled(api, run_id)):
-            raise Cancelled("the question was cancelled")
-        if time.monotonic() > ask_server_at:
-            ask_server_at = time.monotonic() + _ASK_SERVER_SECONDS
-        time.sleep(_LOOK_SECONDS)
-
-
-def _is_being_cancelled(api: PrefectApi, run_id: str) -> bool:
-    """Whether somebody pressed Cancel in the UI; the worker does not know of this run."""
-    try:
-        run = api.flow_run(run_id)
-    except StackError:
-        return False
-    return run is not None and run.state in ("CANCELLING", "CANCELLED")
-
-
-def _cancel(child: "subprocess.Popen[bytes]", api: PrefectApi, run_id: str, message: str) -> None:
-    """End the run's process through the launcher's client, and say so on the server where nobody else can."""
-    with suppress(StackError, subprocess.TimeoutExpired):
-        api.cancel(run_id)
-    if child.poll() is None:
-        child.terminate()
-    with suppress(StackError, subprocess.TimeoutExpired):
-        child.wait(_ENDING_SECONDS)
-        api.end(run_id, "CANCELLED", "Cancelled", message or "given up")
-
-
-def _bury(child: "subprocess.Popen[bytes]", api: PrefectApi, run_id: str, message: str) -> None:
-    """A run whose process is gone without a word would be shown as running for ever."""
-    if child.poll() is not None:
-        with suppress(StackError):
-            api.end(run_id, "CRASHED", "Crashed", message)
+        if cancelled.wait(_FIRST_SECONDS if looks < _FIRST_LOOKS else _LOOK_SECONDS):
+            raise _GivenUp("the question was cancelled")
+        looks += 1

@@ -3,11 +3,13 @@
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from delegation.card import Lane
 from delegation.chat.history import clean
+from delegation.checkout.git import top_level
 from delegation.errors import NotFoundError, UsageError
 from delegation.ids import new_id
 from delegation.reading import pool as pools
@@ -103,6 +105,9 @@ def _admitted(
     session: str | None = None,
 ) -> Admitted:
     allowed = those_allowed(pool.readers, lane, source)
+    budgets = settings.budget_limits(None)
+    if source is None:
+        budgets = budgets.model_copy(update={"per_repository_per_day_usd": None})
     question = Question(
         id=new_id("rd"),
         tool=tool,
@@ -119,9 +124,18 @@ def _admitted(
         session_days=settings.session_keep_days,
         metrics_file=pools.metrics_file(settings, config),
         local_hosts=settings.local_hosts,
+        asked_at=datetime.now(UTC),
+        budgets=budgets,
+        repository=_repository(source) if source and budgets.per_repository_per_day_usd is not None else source or "",
         warnings=pool.warnings,
     )
     return Admitted(question, pool.keys)
+
+
+def _repository(source: str) -> str:
+    """The repository that a folder or file is of, by its top level; else its own name."""
+    place = Path(source).resolve()
+    return str(top_level(place if place.is_dir() else place.parent) or place)
 
 
 def _checked(prompt: str) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 from threading import Event
 
 from delegation.card import Lane
-from delegation.errors import DelegateError, StackError, UsageError, WorkFailed
+from delegation.errors import Cancelled, DelegateError, StackError, UsageError, WorkFailed
 from delegation.reading.asking import Material, Told, asked
 from delegation.reading.changes import Changes, changes
 from delegation.reading.citations import Checked, checked
-from delegation.reading.cooling import Cooling
+from delegation.reading.gate import Gate
 from delegation.reading.lane import lane_of_pack, those_allowed
 from delegation.reading.metrics import Metrics, append_metrics
 from delegation.reading.packing.pack import Pack, pack
@@ -25,13 +25,13 @@ _NOTE_LENGTH = 2000
 KeyOf = Callable[[Reader], str | None]
 
 
-def answered(question: Question, *, key_of: KeyOf, cooling: Cooling, cancelled: Event | None = None) -> Answer:
+def answered(question: Question, *, key_of: KeyOf, gate: Gate, cancelled: Event | None = None) -> Answer:
     """The answer; its line of metrics is written whatever happens, and its session kept where that can be.
 
     Raises AllFailed (the only reader of a resume failed: the same), WorkFailed('privacy'), Cancelled, and UsageError
     for a folder or session that is not there, busy or over.
     """
-    answering = _Answering(question, key_of, cooling, cancelled)
+    answering = _Answering(question, key_of, gate, cancelled)
     started = time.monotonic()
     try:
         answer = answering.answer()
@@ -46,7 +46,7 @@ def answered(question: Question, *, key_of: KeyOf, cooling: Cooling, cancelled: 
 class _Answering:
     question: Question
     key_of: KeyOf
-    cooling: Cooling
+    gate: Gate
     cancelled: Event | None
     pack: Pack | None = None
 
@@ -60,7 +60,11 @@ class _Answering:
             self.pack = material.pack
             lane = self._lane()
             readers = those_allowed(self.question.readers, lane, self.question.source)
-            found = first_answer(readers, lambda reader: self._asked(reader, material))
+            found = first_answer(
+                readers,
+                lambda reader, waiting: self._asked(reader, material, waiting),
+                patience_seconds=self.question.patience_seconds,
+            )
             told = found.answer
             references = checked(told.answer, self.pack.manifest) if self.pack else Checked(told.answer, ())
             session, problem = self._kept(held, found, lane)
@@ -90,10 +94,18 @@ class _Answering:
             return lane_of_pack(Path(question.source), self.pack.manifest)
         return question.lane
 
-    def _asked(self, reader: Reader, material: Material) -> Told:
-        return asked(
-            reader, self.question, material, key=self.key_of(reader), cooling=self.cooling, cancelled=self.cancelled
-        )
+    def _asked(self, reader: Reader, material: Material, waiting: bool) -> Told:
+        if self.cancelled is not None and self.cancelled.is_set():
+            raise Cancelled("the question was given up")
+        with self.gate.reader_slot(reader, waiting=waiting) as reader_slot:
+            return asked(
+                reader,
+                self.question,
+                material,
+                key=self.key_of(reader),
+                reader_slot=reader_slot,
+                cancelled=self.cancelled,
+            )
 
     def _kept(
         self, held: Held | None, found: Answered[Reader, Told], lane: Lane | None

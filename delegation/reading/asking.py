@@ -11,10 +11,10 @@ from delegation.chat.attempt import AttemptFailed, Timeouts
 from delegation.chat.client import connect
 from delegation.chat.history import clean
 from delegation.chat.messages import ChatModel, Message, Reply, Text
-from delegation.chat.retry import NO_RETRIES
+from delegation.chat.retry import NO_RETRIES, charged
 from delegation.errors import EndpointError, WorkFailed
 from delegation.reading import prompts
-from delegation.reading.cooling import Cooling
+from delegation.reading.gate import ReaderSlot
 from delegation.reading.packing.pack import Pack
 from delegation.reading.packing.rendering import estimated_tokens, rendered
 from delegation.reading.question import Question, Reader
@@ -22,6 +22,7 @@ from delegation.reading.sessions import Turn
 from delegation.reading.splitting import Plan, plan_for
 from delegation.reading.typed import Unfitting, fitting
 from delegation.reading.wording import empty_answer, usable_answer
+from delegation.receipt import Cost, Usage
 
 _LONGEST_CONNECT_SECONDS = 30.0
 _LATER_SECONDS = 5.0  # the deadline of the whole request comes first
@@ -51,13 +52,15 @@ class Told:
     endpoints: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list[str])
 
-    def count(self, reply: Reply, reader: Reader) -> None:
+    def count(self, reply: Reply, reader: Reader) -> Cost:
         usage = reply.usage
-        self.spending = self.spending.plus(usage, cost_of(usage, reply.cost_usd, reader.endpoint))
+        cost = cost_of(usage, reply.cost_usd, reader.endpoint)
+        self.spending = self.spending.plus(usage, cost)
         self.input_tokens = _sum(self.input_tokens, usage.input_tokens)
         self.output_tokens = _sum(self.output_tokens, usage.output_tokens)
         self.requests += 1
         self.warnings += [each for each in reply.warnings if each not in self.warnings]
+        return cost
 
 
 def asked(
@@ -66,7 +69,7 @@ def asked(
     material: Material,
     *,
     key: str | None,
-    cooling: Cooling,
+    reader_slot: ReaderSlot,
     cancelled: Event | None = None,
 ) -> Told:
     """The reader's answer, complete and of the shape that was asked for.
@@ -80,7 +83,7 @@ def asked(
         reader.endpoint, key, allow_hosts=question.local_hosts, policy=NO_RETRIES, timeouts=timeouts,
         stream=reader.stream,
     ) as model:  # fmt: skip
-        asking = _Asking(model, reader, question, cooling, cancelled)
+        asking = _Asking(model, reader, question, reader_slot, cancelled)
         told = asking.answered(material)
         told.endpoints = tuple(sorted(model.contacted))
         return told
@@ -90,10 +93,10 @@ class _Asking:
     """A connection to one reader, and the account of what it took."""
 
     def __init__(
-        self, model: ChatModel, reader: Reader, question: Question, cooling: Cooling, cancelled: Event | None
+        self, model: ChatModel, reader: Reader, question: Question, reader_slot: ReaderSlot, cancelled: Event | None
     ) -> None:
         self._model, self._reader, self._question = model, reader, question
-        self._cooling, self._cancelled = cooling, cancelled
+        self._reader_slot, self._cancelled = reader_slot, cancelled
         self._room = reader.room(question.output_tokens)
         self._told = Told()
 
@@ -189,23 +192,27 @@ class _Asking:
         return usable_answer(clean(reply.text), cut=reply.stop == "length", limit=self._question.output_tokens)
 
     def _request(self, system: str, messages: Sequence[Message]) -> Reply:
-        """One request, with what is known of the reader's pool before and told of it after."""
-        endpoint, holder = self._reader.endpoint, self._question.id
-        self._cooling.before(endpoint, holder)
+        """One request. Whoever admits it is asked before and told after."""
+        limit = self._question.output_tokens
+        self._reader_slot.before(_tokens_of(system, messages), limit)
         try:
             reply = self._model.reply(
-                system=system, messages=messages, tools=(), max_tokens=self._question.output_tokens,
+                system=system, messages=messages, tools=(), max_tokens=limit,
                 deadline=time.monotonic() + self._reader.timeout_seconds, cancelled=self._cancelled,
+                on_wasted=self._wasted,
             )  # fmt: skip
         except WorkFailed as failure:
-            self._cooling.after(endpoint, holder, failure)
+            self._reader_slot.after(failure)
             raise self._translated(failure) from failure
-        except BaseException:
-            self._cooling.after(endpoint, holder, EndpointError("unreachable", "the request was given up"))
-            raise
-        self._cooling.after(endpoint, holder, None)
-        self._told.count(reply, self._reader)
+        self._reader_slot.after(None)
+        cost = self._told.count(reply, self._reader)
+        self._reader_slot.paid(cost)
         return reply
+
+    def _wasted(self, usage: Usage, charges: Sequence[float | None]) -> None:
+        """An answer that is of no use may have been paid all the same."""
+        if charges:
+            self._reader_slot.paid(cost_of(usage, charged(charges), self._reader.endpoint), usage.requests)
 
     def _translated(self, failure: WorkFailed) -> WorkFailed:
         """In the caller's words: its time limit is the reader's fault, and an empty answer has a remedy."""
@@ -225,8 +232,7 @@ class _Asking:
         """Raises WorkFailed('context_overflow'): what is known to be too large is not sent."""
         if self._room is None:
             return
-        texts = (block.text for message in messages for block in message.blocks if isinstance(block, Text))
-        needed = _tokens(system, *texts)
+        needed = _tokens_of(system, messages)
         if needed > self._room:
             raise WorkFailed(
                 "context_overflow",
@@ -254,6 +260,10 @@ def _assistant(text: str) -> Message:
 
 def _tokens(*texts: str) -> int:
     return sum(map(estimated_tokens, texts)) + _AROUND_TOKENS
+
+
+def _tokens_of(system: str, messages: Sequence[Message]) -> int:
+    return _tokens(system, *(block.text for each in messages for block in each.blocks if isinstance(block, Text)))
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

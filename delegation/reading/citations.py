@@ -83,9 +83,9 @@ def _citation(answer: str, found: re.Match[str], known: _Known) -> Citation | No
     at = (found.start() - len(written), found.end())
     file = known.file(written)
     if file is None:
-        if not _looks_like_a_path(written, ranged=found[2] is not None, known=known):
-            return None
         reason = known.left_out.get(written.removeprefix("./"))
+        if reason is None and not _looks_like_a_path(written, ranged=found[2] is not None, known=known):
+            return None
         problem = f"this file was left out ({reason})" if reason else "no such file was read"
         return Citation(written, start, end, "no_such_file", at, problem)
     if not 1 <= start <= end or end > file.lines:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from delegation.budgets import BudgetLimits
 from delegation.errors import (
     Cancelled,
     ConflictError,
@@ -19,12 +20,14 @@ from delegation.errors import (
     UsageError,
     WorkFailed,
 )
-from delegation.files import publish, text_or_none
+from delegation.files import text_or_none
 from delegation.home import Home
 from delegation.reading.metrics import Tool
 from delegation.reading.question import Answer, NoAnswer, Question, Reader
 from delegation.reading.sessions import session_id
+from delegation.receipt import Cost
 from delegation.secrets import keep
+from delegation.stack_state import ProcessId
 from delegation.values import Value
 
 _KINDS: dict[str, type[DelegateError]] = {
@@ -52,12 +55,32 @@ class Kept:
             raise NotFoundError(f"nobody waits for question {name!r} any more: ask again")
         return Question.model_validate_json(text)
 
-    def begin(self, name: str) -> None:
-        """From here on a reader may have been asked, and may have been paid."""
-        self._write(name, "begun", "")
+    def begin(self, name: str, asker: ProcessId | None = None) -> None:
+        """From here on a reader may have been asked, and may have been paid: by this process, or by the asker's."""
+        self._write(name, "begun", asker.model_dump_json() if asker else "")
+
+    def asker(self, name: str) -> ProcessId | None:
+        """The process that asked and answers itself; None where another one answers."""
+        text = text_or_none(self._path(name, "begun"))
+        return ProcessId.model_validate_json(text) if text else None
 
     def has_begun(self, name: str) -> bool:
         return self._path(name, "begun").exists()
+
+    def give_up(self, name: str) -> None:
+        """The asker goes away: whoever answers is to stop, and then removes the files. Never raises."""
+        with suppress(StackError):
+            self._write(name, "given-up", "")
+
+    def is_given_up(self, name: str) -> bool:
+        return self._path(name, "given-up").exists()
+
+    def is_under_way(self, name: str) -> bool:
+        """Whether somebody waits for it, or its answer is being made. One of a day ago is neither."""
+        try:
+            return self._path(name, "question").lstat().st_mtime > time.time() - _FORGOTTEN_SECONDS
+        except (OSError, UsageError):
+            return False
 
     def settle(self, name: str, outcome: Answer | DelegateError) -> None:
         """Hand over the answer, or why there is none. Where nobody waits any more, nothing is left."""
@@ -77,7 +100,7 @@ class Kept:
         return None
 
     def remove(self, name: str) -> None:
-        for ending in ("question", "begun", "answer", "failure"):
+        for ending in ("question", "begun", "given-up", "answer", "failure"):
             self._path(name, ending).unlink(missing_ok=True)
 
     def clear(self) -> None:
@@ -91,7 +114,7 @@ class Kept:
     def _write(self, name: str, ending: str, text: str) -> None:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            publish(self._path(name, ending), text)
+            _published(self._path(name, ending), text)
         except OSError as error:
             raise StackError(f"cannot write to {str(self._folder)!r} ({error.strerror}): free space") from error
 
@@ -112,7 +135,8 @@ def _referring(home: Home, reader: Reader, key: str | None) -> Reader:
 
 
 class Unrecorded(Value):
-    """An answer that was given without the stack: what its flow run would have told."""
+    """An answer that was given without the stack: what its flow run would have told, and the money that no table
+    knows of yet (`cost`; none where it was counted)."""
 
     id: str
     tool: Tool
@@ -121,6 +145,10 @@ class Unrecorded(Value):
     state: Literal["COMPLETED", "FAILED"]
     message: str
     at: datetime
+    cost: Cost | None = None
+    requests: int = 1
+    repository: str = ""
+    budgets: BudgetLimits = BudgetLimits()
 
 
 class Later:
@@ -135,11 +163,7 @@ class Later:
         with suppress(OSError, StackError):
             self._home.make(self._home.reading)
             self._home.make(self._folder)
-            path = self._folder / f"{session_id(entry.id)}.json"
-            aside = path.with_suffix(".new")  # not synced to the disk: nobody waits for it, and somebody for the answer
-            aside.touch(mode=0o600)
-            aside.write_text(entry.model_dump_json(), encoding="utf-8")
-            aside.replace(path)
+            _published(self._folder / f"{session_id(entry.id)}.json", entry.model_dump_json())
 
     def entries(self) -> list[Unrecorded]:
         """Oldest first."""
@@ -153,6 +177,14 @@ class Later:
 
     def done(self, entry: Unrecorded) -> None:
         (self._folder / f"{session_id(entry.id)}.json").unlink(missing_ok=True)
+
+
+def _published(path: Path, text: str) -> None:
+    """Whole or not at all for whoever looks. Not synced to the disk: after a power cut nobody waits for it any more."""
+    aside = path.with_name(f".{path.name}")
+    aside.touch(mode=0o600)
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)
 
 
 def _as_value(error: DelegateError) -> NoAnswer:

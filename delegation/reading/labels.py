@@ -31,8 +31,11 @@ def answer_markdown(question: Question, answer: Answer) -> str:
     return f"{about}{prompt}\n\n{answer.answer}\n\n`{answer.text.splitlines()[0]}`"
 
 
-def unrecorded(question: Question, outcome: Answer | DelegateError) -> Unrecorded:
-    """What is recorded later of a question that was answered without the stack."""
+def unrecorded(question: Question, outcome: Answer | DelegateError, *, is_counted: bool) -> Unrecorded:
+    """What is recorded later of a question that was answered without the stack, or without Prefect's server alone.
+
+    `is_counted` tells that the budgets know of its cost.
+    """
     now = datetime.now(UTC)
     said = outcome.text.splitlines()[0] if isinstance(outcome, Answer) else str(outcome)
     return Unrecorded(
@@ -43,4 +46,8 @@ def unrecorded(question: Question, outcome: Answer | DelegateError) -> Unrecorde
         state="COMPLETED" if isinstance(outcome, Answer) else "FAILED",
         message=f"At {now:%Y-%m-%d %H:%M:%S} UTC, without the stack: {said}"[:1000],
         at=now,
+        cost=outcome.cost if isinstance(outcome, Answer) and not is_counted else None,
+        requests=outcome.requests if isinstance(outcome, Answer) else 1,
+        repository=question.repository,
+        budgets=question.budgets,
     )

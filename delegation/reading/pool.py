@@ -8,6 +8,7 @@ from delegation.card import Lane
 from delegation.errors import NotFoundError, UsageError
 from delegation.models import endpoints
 from delegation.models.addresses import is_local
+from delegation.models.buckets import ceiling_of
 from delegation.models.catalogue import Catalogue, require_key
 from delegation.models.entry import Entry
 from delegation.models.lanes import is_local_name
@@ -76,7 +77,7 @@ def pinned(settings: Settings, config: ReaderConfig | None, session: Session) ->
         ) from error
     if entry.endpoint.model != session.model:
         entry = endpoints.with_model(entry, session.model, settings)
-    return _pool([entry_reader(entry)])
+    return _pool([entry_reader(entry, settings)])
 
 
 def can_be_asked(settings: Settings) -> bool:
@@ -92,13 +93,14 @@ def can_be_asked(settings: Settings) -> bool:
     return True
 
 
-def entry_reader(entry: Entry) -> tuple[Reader, str | None]:
+def entry_reader(entry: Entry, settings: Settings) -> tuple[Reader, str | None]:
     """A model of the catalogue as a reader, and its key."""
     reader = Reader(
         name=entry.endpoint.alias,
         endpoint=entry.endpoint,
         timeout_seconds=_CATALOGUE_SECONDS,
         stays_local=entry.endpoint.lane == "local" and entry.upstream_local,
+        slots=ceiling_of(entry.endpoint.bucket, settings.ceilings, settings.catalogue.buckets).slots,
     )
     return reader, entry.key.value if entry.key else None
 
@@ -112,7 +114,7 @@ def _of_catalogue(settings: Settings, model: str | None, lane: Lane | None) -> P
             raise
         raise UsageError(f"{error}. For a pool of readers: {_looked(settings)}") from error
     require_key(entry)
-    return _pool([entry_reader(each) for each in (entry, *catalogue.chain_entries(entry, lane))])
+    return _pool([entry_reader(each, settings) for each in (entry, *catalogue.chain_entries(entry, lane))])
 
 
 def _looked(settings: Settings) -> str:
@@ -141,6 +143,7 @@ def _of_provider(provider: Provider, settings: Settings) -> tuple[Reader, str | 
         max_input_tokens=provider.max_input_tokens,
         stays_local=entry.upstream_local,
         stream=False,
+        slots=ceiling_of(entry.endpoint.bucket, settings.ceilings, settings.catalogue.buckets).slots,
     )
     return reader, provider.api_key
 

@@ -1,13 +1,17 @@
 """Which provider is asked first, and who after it: a draw by weight, then one request each until one answers."""
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Generic, Protocol, TypeVar
 
 from delegation.errors import EndpointError, FailureKind, UsageError, WorkFailed
 from delegation.reading.wording import AnswerCut
 
+_LOOK_SECONDS = 0.2
+_SHORT_COOLDOWN_SECONDS = 20.0
 _OURS: frozenset[FailureKind] = frozenset({"privacy", "storage", "budget", "time_limit", "confinement"})
 
 
@@ -38,6 +42,19 @@ class Answered(Generic[P, A]):
         return len(self.failures)
 
 
+class NotAsked(EndpointError):
+    """The provider was passed over, nothing was sent. `until` is when that may change, None where nobody knows."""
+
+    def __init__(self, kind: FailureKind, message: str, until: datetime | None = None) -> None:
+        super().__init__(kind, message)
+        self.until = until
+
+    def is_short(self) -> bool:
+        """Whether waiting helps: a slot comes free, and a cooldown of some seconds ends."""
+        left = (self.until - datetime.now(UTC)).total_seconds() if self.until else 0.0
+        return self.kind != "quota" and left <= _SHORT_COOLDOWN_SECONDS
+
+
 class AllFailed(EndpointError):
     """Nobody answered. The kind is that of the last failure."""
 
@@ -63,23 +80,37 @@ def drawn_order(providers: Sequence[P], random: Callable[[], float]) -> tuple[P,
     return tuple(order)
 
 
-def first_answer(order: Sequence[P], ask: Callable[[P], A]) -> Answered[P, A]:
+def first_answer(order: Sequence[P], ask: Callable[[P, bool], A], *, patience_seconds: float = 0.0) -> Answered[P, A]:
     """Ask one after the other, once each. Raises AllFailed when every one failed, UsageError when there is none.
 
-    What is not the provider's failure (privacy, storage, a spent budget, a cancellation, a length that the caller
-    chose) ends it at once.
+    One that may not be asked now (NotAsked) is passed over; where no other answers, those are waited for, so long, and
+    `ask` is told that they are. What is not the provider's failure (privacy, storage, a spent budget, a cancellation,
+    a length that the caller chose) ends it at once.
     """
     if not order:
         raise UsageError("no provider is left to ask: see disabled_providers in the reader's configuration")
-    failures: list[WorkFailed] = []
-    for provider in order:
-        try:
-            return Answered(ask(provider), provider, tuple(failures))
-        except WorkFailed as failure:
-            if failure.kind in _OURS or isinstance(failure, AnswerCut):
-                raise
-            failures.append(failure)
-    raise AllFailed(failures)
+    failures: dict[str, WorkFailed] = {}
+    deadline, left = time.monotonic() + patience_seconds, list(order)
+    waiting = False
+    while left:
+        for provider in left:
+            try:
+                answer = ask(provider, waiting)
+            except WorkFailed as failure:
+                if failure.kind in _OURS or isinstance(failure, AnswerCut):
+                    raise
+                failures[provider.name] = failure
+            else:
+                failures.pop(provider.name, None)
+                return Answered(answer, provider, tuple(failures.values()))
+        left = [each for each in left if _is_worth_waiting(failures[each.name])] if time.monotonic() < deadline else []
+        waiting = True
+        time.sleep(_LOOK_SECONDS if left else 0.0)
+    raise AllFailed(tuple(failures.values()))
+
+
+def _is_worth_waiting(failure: WorkFailed) -> bool:
+    return isinstance(failure, NotAsked) and failure.is_short()
 
 
 def _drawn(providers: Sequence[P], chance: float) -> int:

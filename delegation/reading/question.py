@@ -1,12 +1,15 @@
 """A question to a reader with everything resolved, and the answer to it: plain data that can cross a process."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from delegation.budgets import BudgetLimits
 from delegation.card import Lane
 from delegation.errors import FailureKind
+from delegation.models.buckets import DEFAULT_SLOTS
 from delegation.reading.metrics import Tool
 from delegation.reading.packing.limits import FileWalker
 from delegation.reading.packing.manifest import Skip
@@ -19,7 +22,8 @@ from delegation.values import Value
 class Reader(Value):
     """Somebody who can be asked. `stays_local` says that work sent there ends there.
 
-    `timeout_seconds` bounds one request; `max_input_tokens` is what one request may hold, files and question.
+    `timeout_seconds` bounds one request; `max_input_tokens` is what one request may hold, files and question. `slots`
+    is what its pool has where nobody set a limit yet.
     """
 
     name: str
@@ -29,6 +33,7 @@ class Reader(Value):
     max_input_tokens: int | None = None
     stays_local: bool = False
     stream: bool = True
+    slots: int = DEFAULT_SLOTS
 
     def room(self, output_tokens: int) -> int | None:
         """Tokens that one request may hold, or None where nobody says."""
@@ -56,7 +61,15 @@ class Question(Value):
     session_days: float
     metrics_file: Path
     local_hosts: tuple[str, ...] = ()
+    asked_at: datetime
+    budgets: BudgetLimits = BudgetLimits()
+    repository: str = Field(default="", description="Whose budget of a day it shares; none for a bare query.")
     warnings: tuple[str, ...] = ()
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a slot is waited for where every pool is full: as long as the most patient reader may take."""
+        return max((reader.timeout_seconds for reader in self.readers), default=0.0)
 
 
 class WrongReference(Value):

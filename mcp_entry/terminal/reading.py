@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from delegation.errors import UsageError, WorkFailed
+from delegation.errors import Cancelled, DelegateError, FailureKind, UsageError, WorkFailed
 from mcp_entry.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
 from mcp_entry.reading import with_config
 from mcp_entry.service import Service
@@ -161,7 +161,9 @@ def _answered(tool: "Tool", ask: "Callable[[], Answer]", *, as_json: bool) -> in
     try:
         answer = ask()
     except WorkFailed as failure:
-        return _failed(tool, failure, as_json=as_json)
+        return _failed(tool, "failed", failure, failure.kind, as_json=as_json)
+    except Cancelled as stopped:
+        return _failed(tool, "cancelled", stopped, None, as_json=as_json)
     except KeyboardInterrupt:  # the request has ended with it; the parser would make 130 of it
         say("the question was given up")
         return STOPPED_WAITING
@@ -174,15 +176,16 @@ def _answered(tool: "Tool", ask: "Callable[[], Answer]", *, as_json: bool) -> in
     return OK
 
 
-def _failed(tool: "Tool", failure: WorkFailed, *, as_json: bool) -> int:
+def _failed(
+    tool: "Tool",
+    outcome: Literal["failed", "cancelled"],
+    failure: DelegateError,
+    kind: FailureKind | None,
+    *,
+    as_json: bool,
+) -> int:
     if as_json:
-        told: dict[str, Any] = {
-            "outcome": "failed",
-            "tool": tool,
-            "failure_kind": failure.kind,
-            "message": str(failure),
-        }
-        print_json(told)
+        print_json({"outcome": outcome, "tool": tool, "failure_kind": kind, "message": str(failure)})
     say(" ".join(str(failure).split()))
     return OTHER_OUTCOME
 

@@ -94,6 +94,11 @@ def _wish(limit: int | None, schema: dict[str, Any] | None, model: str | None, *
     return Wish(limit, schema, "refuse" if refuse else "split", model)
 
 
+def _asked(verbs: Service, ask: Callable[[Service, Event], Answer], given_up: Event) -> Answer:
+    verbs.reading.lives_on = True
+    return ask(verbs, given_up)
+
+
 async def _answered(host: ToolHost, ctx: Ctx, ask: Callable[[Service, Event], Answer]) -> str:
     """The text. A call that is given up ends its request; one that takes long tells now and then that it lives."""
     given_up, done = Event(), anyio.Event()
@@ -111,7 +116,7 @@ async def _answered(host: ToolHost, ctx: Ctx, ask: Callable[[Service, Event], An
         async with anyio.create_task_group() as group:
             group.start_soon(tell)
             try:
-                text = (await host.call(lambda verbs: ask(verbs, given_up))).text
+                text = (await host.call(lambda verbs: _asked(verbs, ask, given_up))).text
             except Exception as error:
                 failure = error  # raised outside of the group, which would wrap it
             done.set()

@@ -90,7 +90,9 @@ def run(packer: Packer, root: Path, out: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun, cpu = time.monotonic(), used.ru_utime + used.ru_stime
-    subprocess.run(packer.argv, cwd=root, env=environ, check=True, capture_output=True, timeout=1800)
+    done = subprocess.run(packer.argv, cwd=root, env=environ, capture_output=True, timeout=1800)
+    if done.returncode != 0:
+        raise SystemExit(f"{packer.name} failed: {done.stderr.decode(errors='replace')[-2000:]}")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     packer.seconds.append(time.monotonic() - begun)
     packer.cpu_seconds.append(used.ru_utime + used.ru_stime - cpu)
@@ -100,7 +102,7 @@ def run(packer: Packer, root: Path, out: Path) -> None:
 
 
 def packers(asked: argparse.Namespace, root: Path, out: Path) -> list[Packer]:
-    ours = (sys.executable, "-c", _OURS, str(root), str(out))
+    ours = (sys.executable, "-P", "-c", _OURS, str(root), str(out))  # the tree may hold modules of any name
     found = [Packer("ours, all of it", (*ours, str(_EVERYTHING))), Packer("ours, usual caps", (*ours, str(_USUAL)))]
     if asked.repomix:
         quiet = ("--quiet", "--style", "plain", "-o", str(out))

@@ -1,8 +1,10 @@
 """What `query` adds to a bare HTTP call: in this process, through a running `delegate mcp`, and as a program.
 
-`python -m tests.bench.bench_reading [--rounds N] [--json]`. Not part of `make test`. The provider is a scripted
-endpoint in a process of its own that answers at once, so that everything measured is ours. The bare call is the
-standard library's, with a new connection, as a question has; the ways take turns within each round.
+`python -m tests.bench.bench_reading [--rounds N] [--stack] [--json]`. Not part of `make test`. The provider is a
+scripted endpoint in a process of its own that answers at once, so that everything measured is ours. The bare call is
+the standard library's, with a new connection, as a question has; the ways take turns within each round. With `--stack`
+a stack runs, and every question is a flow run under the slots of its pool; it is waited, unmeasured, until the one
+before has been recorded.
 """
 
 import argparse
@@ -89,7 +91,24 @@ class McpServer:
         self._child.stdin.flush()
 
 
-def measured(rounds: int) -> dict[str, Any]:
+@contextmanager
+def running_stack(environ: dict[str, str], folder: Path) -> Generator[None]:
+    program = [sys.executable, "-m", "mcp_entry"]
+    subprocess.run([*program, "up"], env=environ, cwd=folder, check=True, capture_output=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*program, "down", "--purge"], env=environ, cwd=folder, check=True, capture_output=True)
+
+
+def wait_until_recorded(home: Path) -> None:
+    """Until no process of a question lives; a file of each is in the stack's folder."""
+    runs, deadline = home / "stack" / "runs", time.monotonic() + 60
+    while runs.is_dir() and any(runs.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def measured(rounds: int, *, with_stack: bool = False) -> dict[str, Any]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-reading-")))
         url = stack.enter_context(provider(folder))
@@ -101,7 +120,10 @@ def measured(rounds: int) -> dict[str, Any]:
             "PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(ROOT),
             "DELEGATE_HOME": str(folder / "home"), "DELEGATE_MCP_CONFIG": str(config),
         }  # fmt: skip
-        reading = Reading(load_settings(environ, folder))
+        if with_stack:
+            stack.enter_context(running_stack(environ, folder))
+        reading = Reading(load_settings(environ, folder), lives_on=True)
+        stack.callback(reading.close)
         server = McpServer(environ, folder)
         stack.callback(server.close)
         program = [sys.executable, "-m", "mcp_entry", "query", _WORDS]
@@ -114,6 +136,7 @@ def measured(rounds: int) -> dict[str, Any]:
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         for round_ in range(rounds + 1):
             for name, way in ways.items():
+                wait_until_recorded(folder / "home")
                 begun = time.perf_counter()
                 way()
                 if round_:  # the first warms up
@@ -142,9 +165,10 @@ def rows(seconds: dict[str, list[float]], rounds: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--stack", action="store_true")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    found = measured(given.rounds)
+    found = measured(given.rounds, with_stack=given.stack)
     if given.json:
         print(json.dumps(found))
         return

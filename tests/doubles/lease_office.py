@@ -57,7 +57,11 @@ class LeaseOffice:
         self._thread.join()
 
     def client(self) -> SyncPrefectClient:
-        return SyncPrefectClient(f"http://127.0.0.1:{self._server.server_address[1]}/api")
+        return SyncPrefectClient(self.api_url)
+
+    @property
+    def api_url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/api"
 
     def expire(self) -> None:
         """All leases end, as after a time in which nobody could renew them."""
@@ -85,6 +89,9 @@ class LeaseOffice:
         if renewed := re.fullmatch(r"leases/(.+)/renew", path):
             self.renewals += 1
             return (204, None) if renewed[1] in self.held else (410, {"detail": "Lease not found"})
+        if handler.command == "POST" and path == "":
+            self.limits[body["name"]], self._ids[body["name"]] = body["limit"], str(uuid.uuid4())
+            return 201, {"id": self._ids[body["name"]]}
         if handler.command == "GET" and path in self.limits:
             now = "2026-11-30T12:00:00Z"
             more = {"active": True, "active_slots": 0, "denied_slots": 0, "slot_decay_per_second": 0}

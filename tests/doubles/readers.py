@@ -10,18 +10,19 @@ from typing import Any
 
 from delegation.reading.admission import Admitted, Wish, admit_analyze, admit_query, admit_resume
 from delegation.reading.answering import answered
-from delegation.reading.cooling import Cooling, Unknown
+from delegation.reading.gate import Gate, Open, Shared
 from delegation.reading.question import Answer
 from delegation.settings import Settings, load_settings
+from delegation.shared_state import SharedState
 
 
 @dataclass
 class ReadingUser:
-    """`providers` become the configuration file; without any the catalogue serves."""
+    """`providers` become the configuration file; without any the catalogue serves. With `tables` a stack runs."""
 
     home: Path
     environ: dict[str, str] = field(default_factory=dict)
-    cooling: Cooling = field(default_factory=Unknown)
+    tables: SharedState | None = None
     chance: Callable[[], float] = random.random
 
     def configure(self, providers: Sequence[dict[str, Any]], **more: Any) -> Path:
@@ -48,10 +49,14 @@ class ReadingUser:
         return self.ask(admit_resume(self.settings, session or "", prompt, Wish(**wish)))
 
     def ask(self, admitted: Admitted, cancelled: Event | None = None) -> Answer:
+        if self.tables is None:
+            return self._asked(admitted, Open(), cancelled)
+        with Shared(self.tables, admitted.question) as gate:
+            return self._asked(admitted, gate, cancelled)
+
+    def _asked(self, admitted: Admitted, gate: Gate, cancelled: Event | None) -> Answer:
         keys = admitted.keys
-        return answered(
-            admitted.question, key_of=lambda reader: keys.get(reader.name), cooling=self.cooling, cancelled=cancelled
-        )
+        return answered(admitted.question, key_of=lambda reader: keys.get(reader.name), gate=gate, cancelled=cancelled)
 
     def metrics(self) -> list[dict[str, Any]]:
         path = self.settings.home.reading / "metrics.jsonl"

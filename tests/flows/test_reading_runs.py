@@ -23,7 +23,9 @@ pytestmark = pytest.mark.stack
 def answer(request) -> Turn:
     said = str(request.messages[-1]["content"])
     return (
-        Turn("late", delay_seconds=60) if "slow" in said else Turn(fault="500" if "fail" in said else None, text="yes")
+        Turn("late", delay_seconds=60)
+        if "slow" in said
+        else Turn(fault="500" if "fail" in said else None, text="yes", delay_seconds=2 if "moment" in said else 0)
     )
 
 
@@ -58,6 +60,13 @@ def run_of(stack: Any, tag: str, wanted: Callable[[dict[str, Any]], bool]) -> di
                 return found[0]
             assert time.monotonic() < deadline, found
             time.sleep(0.1)
+
+
+def gone(path: Path) -> bool:
+    deadline = time.monotonic() + 30
+    while path.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return not path.exists()
 
 
 def ended(run: dict[str, Any]) -> bool:
@@ -101,7 +110,22 @@ def test_ctrl_c_ends_the_request_and_the_run_is_cancelled(stack, env, endpoint):
     assert running.returncode == 3
     endpoint.wait_gone()
     assert run_of(stack, name, ended)["state_name"] == "Cancelled"
-    assert not kept.exists()
+    assert gone(kept)
+
+
+def test_cancel_in_the_ui_ends_the_request_and_whoever_waits_is_told(stack, env, endpoint):
+    running = stack.start("query", "slow one", env=env)
+    endpoint.wait_for(1, 60)
+    (kept,) = (stack.home / "reading" / "questions").glob("*.question")
+    run = run_of(stack, kept.name.split(".")[0], lambda found: found["state_type"] == "RUNNING")
+    with api_of(stack) as api:
+        asked = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
+        assert api.post(f"/flow_runs/{run['id']}/set_state", json=asked).is_success
+    _, said = running.communicate(timeout=60)
+    assert (running.returncode, "the question was cancelled" in said) == (1, True), said
+    endpoint.wait_gone()
+    assert run_of(stack, kept.name.split(".")[0], ended)["state_name"] == "Cancelled"
+    assert gone(kept)
 
 
 def test_what_was_answered_without_the_stack_is_recorded_with_the_next_question(stack, env):

@@ -55,7 +55,7 @@ def test_providers_without_weight_come_last_in_their_order():
 def test_each_is_asked_once_until_one_answers():
     asked: list[str] = []
 
-    def ask(provider: Named) -> str:
+    def ask(provider: Named, waiting: bool) -> str:
         asked.append(provider.name)
         if provider.name == "c":
             return "answer"
@@ -67,7 +67,7 @@ def test_each_is_asked_once_until_one_answers():
 
 
 def test_all_failed_names_their_number_and_the_last_failure():
-    def ask(provider: Named) -> str:
+    def ask(provider: Named, waiting: bool) -> str:
         raise EndpointError("unreachable", f"{provider.name} is down")
 
     with pytest.raises(AllFailed) as told:
@@ -84,7 +84,7 @@ def test_all_failed_names_their_number_and_the_last_failure():
 def test_what_is_not_the_providers_failure_ends_it_at_once(failure):
     asked: list[str] = []
 
-    def ask(provider: Named) -> str:
+    def ask(provider: Named, waiting: bool) -> str:
         asked.append(provider.name)
         raise failure
 
@@ -95,7 +95,7 @@ def test_what_is_not_the_providers_failure_ends_it_at_once(failure):
 
 def test_nobody_to_ask_is_an_error_of_the_caller():
     with pytest.raises(UsageError, match="no provider is left"):
-        first_answer([], lambda provider: "x")
+        first_answer([], lambda provider, waiting: "x")
 
 
 LINE = Metrics(

@@ -9,7 +9,6 @@ from readers import ReadingUser, provider
 
 from delegation.errors import Cancelled
 from delegation.reading.admission import Wish, admit_query
-from delegation.reading.cooling import Shared
 from delegation.reading.packing.rendering import estimated_tokens
 from delegation.reading.providers import AllFailed
 from delegation.scripted.endpoint import ScriptedEndpoint, Turn
@@ -106,7 +105,7 @@ def tables(tmp_path: Path):
 
 
 def test_a_pool_that_refused_is_left_alone_by_the_next_question(user, tables):
-    user.cooling = Shared(tables)
+    user.tables = tables
     with ScriptedEndpoint([Turn(fault="429", retry_after="60")]) as tired, ScriptedEndpoint(["a", "b"]) as other:
         user.configure([provider("tired", tired.base_url), provider("other", other.base_url)])
         assert [user.query().provider, user.query().provider] == ["other", "other"]
@@ -119,7 +118,7 @@ def test_a_pool_that_refused_is_left_alone_by_the_next_question(user, tables):
 
 
 def test_after_its_time_one_question_tries_and_opens_the_pool_again(user, tables):
-    user.cooling = Shared(tables)
+    user.tables = tables
     with ScriptedEndpoint(["a"]) as endpoint:
         user.configure([provider("p", endpoint.base_url)])
         pool = admit_query(user.settings, "x", Wish()).question.readers[0].endpoint.quota_pool
@@ -131,7 +130,7 @@ def test_after_its_time_one_question_tries_and_opens_the_pool_again(user, tables
 
 def test_tables_that_cannot_be_reached_stop_no_question(user, tmp_path):
     with SharedState(f"sqlite:///{tmp_path}/no/such/folder.db") as gone, ScriptedEndpoint(["a"]) as endpoint:
-        user.cooling = Shared(gone)
+        user.tables = gone
         user.configure([provider("p", endpoint.base_url)])
         assert user.query().answer == "a"
 

@@ -12,8 +12,10 @@ from delegation.home import Home
 from delegation.reading.admission import Wish, admit_query
 from delegation.reading.kept import Kept, Later, with_references
 from delegation.reading.labels import run_name_of, unrecorded
-from delegation.scripted.endpoint import ScriptedEndpoint
+from delegation.scripted.endpoint import ScriptedEndpoint, Turn
 from delegation.secrets import value_of
+from delegation.shared_state import SharedState, budgets, migrate
+from delegation.steps import reading as steps
 
 
 @pytest.fixture
@@ -107,9 +109,40 @@ def test_a_name_that_is_no_id_reaches_no_file(home, name):
 def test_an_answer_without_the_stack_waits_to_be_recorded(home, question):
     later = Later(home)
     assert later.entries() == []
-    entry = unrecorded(question, EndpointError("quota", "spent"))
+    entry = unrecorded(question, EndpointError("quota", "spent"), is_counted=False)
     later.add(entry)
     assert (entry.state, later.entries()) == ("FAILED", [entry])
     assert run_name_of(question) == f"query: a question · {question.id[-4:]}"
     later.done(entry)
     assert later.entries() == []
+
+
+def test_what_an_answer_without_the_stack_cost_is_counted_once_it_is_recorded(user, tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    migrate(url)
+    monkeypatch.setenv("DELEGATE_DATABASE_URL", url)
+    user.environ["DELEGATE_BUDGET_PER_DAY_USD"] = "1"
+    with ScriptedEndpoint([Turn("so", cost_usd=0.25)] * 2) as endpoint:
+        user.configure([provider("p", endpoint.base_url)])
+        admitted = admit_query(user.settings, "x", Wish())
+        answer = user.ask(admitted)
+    for is_counted in (False, True):
+        steps.count_earlier(unrecorded(admitted.question, answer, is_counted=is_counted))
+    with SharedState(url) as tables:
+        told = budgets.tally(tables, delegation_id=admitted.question.id)
+    assert (told.reported_usd, told.pending_usd) == (0.25, 0.0)
+
+
+def test_a_question_is_under_way_until_its_files_are_gone_or_a_day_old(home, question):
+    kept = Kept(home)
+    assert not kept.is_under_way(question.id)
+    kept.keep(question)
+    assert (kept.is_under_way(question.id), kept.is_given_up(question.id)) == (True, False)
+    kept.give_up(question.id)
+    assert kept.is_given_up(question.id)
+    (path,) = (home.reading / "questions").glob("*.question")
+    os.utime(path, (time.time() - 90_000,) * 2)
+    assert not kept.is_under_way(question.id)
+    kept.remove(question.id)
+    assert list((home.reading / "questions").iterdir()) == []
+    assert not kept.is_under_way("rd-no-id")
