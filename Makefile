@@ -44,9 +44,8 @@ test-slow: setup programs  ## The longer parts that `make test` leaves out
 test-real: setup programs programs-real  ## Every other real program
 	$(VENV)/bin/python -m pytest -m real
 
-bench: setup  ## Worktrees beside bare git, and slots beside plain retrying and LiteLLM's router, as ratios
-	$(VENV)/bin/python -m tests.bench.bench_worktree
-	$(VENV)/bin/python -m tests.bench.bench_slots
+bench: setup programs programs-real  ## Every figure of docs/performance.md again, as ratios (NAMES="one idle" for some of them)
+	$(VENV)/bin/python -m tests.bench $(NAMES) $(BENCH) --json docs/performance.json --page
 
 programs: $(PROGRAMS)/claude-code/.ready $(PROGRAMS)/jest/.ready $(PROGRAMS)/llama/.ready $(PROGRAMS)/packages/.ready  ## The pinned programs that the tests drive
 

@@ -15,6 +15,7 @@ from delegation.records import RecordStore
 from delegation.secrets import forget_unused
 
 SURROUNDINGS, EVERY_NIGHT = ".surroundings.json", "every-"  # see `delegation.night.surroundings`
+COMPARISON_FILE = "comparison.json"  # see `delegation.comparison.store`
 DAY_SECONDS = 24 * 3600.0
 _REFERENCE = re.compile(rb"secret:(?:own-)?[0-9a-f]{32}")
 _NOT_TRIED_AGAIN = ("verified", "refuted", "unverified", "no_change", "answered")
@@ -27,7 +28,7 @@ def clear_keys(home: Home, *, keep_days: float) -> int:
     stays a day at most. Raises OSError, having removed nothing, when the disk does not say what is needed.
     """
     store = RecordStore(home)
-    wanted = _wanted_by_nights(home, keep_days)
+    wanted = _wanted_by_nights(home, keep_days) | _wanted_by_comparisons(home, keep_days)
     for delegation_id in store.ids():
         wanted |= _wanted_by(store.folder(delegation_id), keep_days)
     return forget_unused(home, wanted, unused_for_seconds=DAY_SECONDS)
@@ -38,6 +39,14 @@ def _wanted_by_nights(home: Home, keep_days: float) -> set[str]:
     oldest = time.time() - keep_days * DAY_SECONDS
     kept = home.nights.glob(f"*{SURROUNDINGS}") if home.nights.is_dir() else ()
     needed = [path for path in kept if path.name.startswith(EVERY_NIGHT) or path.stat().st_mtime > oldest]
+    return {found.decode() for path in needed for found in _REFERENCE.findall(_bytes_of(path))}
+
+
+def _wanted_by_comparisons(home: Home, keep_days: float) -> set[str]:
+    """What trials are to have that have no record yet, since they wait for others of their comparison."""
+    oldest = time.time() - keep_days * DAY_SECONDS
+    plans = home.comparisons.glob(f"*/{COMPARISON_FILE}") if home.comparisons.is_dir() else ()
+    needed = [path for path in plans if path.stat().st_mtime > oldest]
     return {found.decode() for path in needed for found in _REFERENCE.findall(_bytes_of(path))}
 
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from delegation.budgets import BudgetLimits
 from delegation.card import Card, Confinement, Lane
 from delegation.harnesses.order import Order
+from delegation.notification.notice import Hook
 from delegation.values import Value
 
 WireFormat = Literal["openai_chat", "anthropic_messages", "openai_responses"]
@@ -107,6 +108,8 @@ class DelegationRequest(Value):
     patience: Patience = Patience()
     budgets: BudgetLimits = BudgetLimits()
     night_id: str | None = Field(default=None, description="The night shift whose budget it shares.")
+    labels: tuple[str, ...] = Field(default=(), description="More tags of its flow run: of its card, for example.")
+    notify: Hook | None = Field(default=None, description="What tells somebody that it has ended.")
     confinement: Confinement
     network: bool
     run_bash: bool = Field(default=True, description="False takes the shell away from the agent.")

@@ -139,6 +139,15 @@ class Variables(BaseModel):
     worktree_budget_gb: Seconds = _variable(
         "DELEGATE_WORKTREE_BUDGET_GB", 20, says="Disk space (GiB) of all trees; above it ended ones go earlier."
     )
+    record_keep_days: Seconds | None = _variable(
+        "DELEGATE_RECORD_KEEP_DAYS", says="Days that the record of an ended delegation stays; unset: for ever."
+    )
+    record_keep_count: Annotated[int, Field(ge=0)] | None = _variable(
+        "DELEGATE_RECORD_KEEP_COUNT", says="So many of the newest records stay; unset: all."
+    )
+    record_budget_gb: Seconds | None = _variable(
+        "DELEGATE_RECORD_BUDGET_GB", says="Disk space (GiB) of all records; unset: no limit."
+    )
     # Queues and limits
     max_queue: Count = _variable("DELEGATE_MAX_QUEUE", 256, says="Delegations waiting or running at once.")
     max_concurrency: Count = _variable(
@@ -153,6 +162,13 @@ class Variables(BaseModel):
     )
     longest_wait_seconds: Seconds = _variable(
         "DELEGATE_LONGEST_WAIT", 43_200, says="Longest wait for a model's cooldown or quota; beyond it the work ends."
+    )
+    # Notifications
+    notify: str | None = _variable(
+        "DELEGATE_NOTIFY", says="Shell command that is run when a night or a delegation has ended."
+    )
+    notify_seconds: Annotated[float, Field(gt=0, le=600)] = _variable(
+        "DELEGATE_NOTIFY_SECONDS", 30, says="Time that it may take."
     )
     # Budgets
     budget_per_day_usd: Dollars | None = _variable("DELEGATE_BUDGET_PER_DAY_USD", says="Dollars that a day may cost.")

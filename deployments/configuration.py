@@ -9,6 +9,7 @@ from typing import Literal
 
 from delegation.home import Home
 from delegation.layout import pipeline_directory
+from delegation.records.retention import RecordPolicy, policy_of
 from delegation.settings import Settings, load_settings
 from deployments.buckets import Bucket, planned_buckets
 
@@ -20,6 +21,9 @@ STACK_VARIABLES = (
     "DELEGATE_LAUNCHER",
     "DELEGATE_WORKTREE_KEEP_DAYS",
     "DELEGATE_WORKTREE_BUDGET_GB",
+    "DELEGATE_RECORD_KEEP_DAYS",
+    "DELEGATE_RECORD_KEEP_COUNT",
+    "DELEGATE_RECORD_BUDGET_GB",
     "PREFECT_API_URL",
     "PREFECT_API_AUTH_STRING",
     "PREFECT_API_KEY",
@@ -55,6 +59,7 @@ class Configuration:
     ceilings: Mapping[str, int] = field(default_factory=dict[str, int])
     keep_days: float = 7.0
     budget_gb: float = 20.0
+    records: RecordPolicy = field(default_factory=RecordPolicy)
 
     @property
     def ceiling_variables(self) -> dict[str, str]:
@@ -90,6 +95,7 @@ def configuration(environ: Mapping[str, str] | None = None) -> Configuration:
         ceilings=settings.ceilings,
         keep_days=settings.worktree_keep_days,
         budget_gb=settings.worktree_budget_gb,
+        records=policy_of(settings),
     )
 
 

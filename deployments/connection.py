@@ -9,6 +9,8 @@ from deployments.kept import Kept, server_port
 from deployments.places import Places
 from deployments.rest import PrefectRest
 
+_OF_OUR_SERVER = {"PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false"}  # it wants no token, which every client asks for
+
 
 @dataclass(frozen=True)
 class Connection:
@@ -30,7 +32,8 @@ class Connection:
 
     def settings(self, places: Places) -> dict[str, str]:
         """As Prefect settings for worker, launcher and flow processes."""
-        return client_settings(places, self.api_url, self.auth_string, self.api_key)
+        known = {} if self.foreign else _OF_OUR_SERVER
+        return {**client_settings(places, self.api_url, self.auth_string, self.api_key), **known}
 
 
 def connection_of(configuration: Configuration, kept: Kept) -> Connection:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from delegation.settings import Settings, load_settings
 from delegation.stack_state import live_state
 from deployments.configuration import Configuration
 from deployments.kept import Kept, holder_of, is_free
+from deployments.launcher.asking import ask
 from deployments.places import Places
 
 Verdict = Literal["ok", "missing", "optional"]
@@ -51,6 +53,7 @@ def _findings(configuration: Configuration, settings: Settings) -> Iterator[Find
     yield from _models(settings)
     yield from _readers(settings)
     yield _stack(configuration)
+    yield from _launcher(configuration)
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,25 @@ def _local_model(settings: Settings) -> Finding:
     return Finding(
         "model", "optional", f"no catalogue in {str(file)!r} and no DELEGATE_LOCAL_URL", f"set it, or write {file}"
     )
+
+
+def _launcher(configuration: Configuration) -> Iterator[Finding]:
+    """Nothing needs it: a run that it does not fork starts an interpreter of its own, and takes two seconds longer."""
+    state = live_state(configuration.home)
+    slower = "each run starts `python -m prefect.engine` by itself, some two seconds slower"
+    if not configuration.launcher:
+        yield Finding("launcher", "optional", f"off by DELEGATE_LAUNCHER: {slower}", "unset DELEGATE_LAUNCHER")
+    elif state is not None:
+        try:
+            runs = ask(Path(state.launcher_socket), {"op": "runs"})
+        except (OSError, ValueError) as error:
+            log = Places(configuration.home).logs / "launcher.log"
+            detail = f"does not answer at {state.launcher_socket!r} ({error}): {slower}"
+            yield Finding(
+                "launcher", "optional", detail, f"see {str(log)!r}; `delegate down`, `delegate up` start it anew"
+            )
+        else:
+            yield Finding("launcher", "ok", f"forks the flow processes; {len(runs)} live now")
 
 
 def _stack(configuration: Configuration) -> Finding:

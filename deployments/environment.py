@@ -63,6 +63,8 @@ def client_settings(places: Places, api_url: str, auth_string: str | None, api_k
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_CLI_PROMPT": "false",
         "PREFECT_CLI_COLORS": "false",
+        "PREFECT_LOGGING_COLORS": "false",
+        "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",  # it is asked at every connection
         **{name: value for name, value in credentials.items() if value},
     }
 

@@ -6,6 +6,7 @@ SIGHUP asks it to take new code as soon as no flow process runs.
 
 import fcntl
 import os
+import select
 import signal
 import sys
 import time
@@ -17,6 +18,7 @@ from typing import Any, NoReturn
 from delegation.errors import DelegateError, StackError
 from delegation.files import publish
 from delegation.ids import is_id
+from delegation.reading.kept import Kept
 from delegation.records import RecordStore
 from delegation.shared_state import SharedState, budgets, projects, tickets
 from deployments.cancelled import CancelledRuns
@@ -26,7 +28,8 @@ from deployments.leases import SlotKeeper
 from deployments.lost import write_lost_receipt
 from deployments.places import Places
 from deployments.pools_table import PoolsTable
-from deployments.processes import bound_folder, bound_log, reap_orphans
+from deployments.processes import bound_folder, bound_log, reap_orphans, wake_on_signals
+from deployments.queue_lines import QueueLines
 from deployments.stack import Stack, ignore_signals
 from deployments.sweep import FlowRun, Sweeper, flow_processes
 from deployments.taken_up import TakenUp
@@ -53,9 +56,11 @@ class Keeper:
         self._sweeper = Sweeper(rest, self._places, worker_name(self._places), _give_up(stack), self._free, _say)
         self._pools = None if stack.connection.foreign else PoolsTable(rest, stack.database.url)
         self._cancelled = CancelledRuns(rest, self._places.home, lambda run: _give_up(stack)(run, None), _say)
+        self._queue_lines = QueueLines(self._places.home)
         self._new_code_wanted = False
 
     def run(self) -> NoReturn:
+        woken = wake_on_signals(signal.SIGCHLD, signal.SIGHUP)
         signal.signal(signal.SIGHUP, self._want_new_code)
         next_sweep = time.monotonic()  # at once: what ran when the last stack ended is taken up again
         while True:
@@ -67,7 +72,11 @@ class Keeper:
                 next_sweep = time.monotonic() + _SWEEP_SECONDS
             if self._new_code_wanted and not self._sweeper.busy():
                 self._take_new_code()
-            time.sleep(_TICK_SECONDS)
+            _rest(woken, _TICK_SECONDS if self._is_pressed() else next_sweep - time.monotonic())
+
+    def _is_pressed(self) -> bool:
+        """Whether something cannot wait for the next sweep, and no signal will tell that it is ready."""
+        return self._new_code_wanted or self._stack.lacks_a_process()
 
     def _tidy(self) -> None:
         for log in self._places.logs.glob("*.log"):
@@ -75,6 +84,7 @@ class Keeper:
         bound_folder(self._places.run_logs)
         known = [child.pid for child in self._stack.children.values()] + [self._trees.pid]
         reap_orphans(pid for pid in known if pid)
+        self._queue_lines.refresh()
         try:
             self._sweeper.sweep(self._stack.children["worker"].pid)
             for name in self._slots.correct() if self._slots else ():
@@ -88,9 +98,11 @@ class Keeper:
 
     def _settle_ended(self) -> None:
         """Places in line and money set aside of delegations that are over, whose process did not come to give back."""
-        records, now = RecordStore(self._places.home), datetime.now(UTC)
+        records, questions, now = RecordStore(self._places.home), Kept(self._places.home), datetime.now(UTC)
 
         def is_over(delegation_id: str) -> bool:
+            if delegation_id.startswith("rd-"):
+                return not questions.is_under_way(delegation_id)
             if not is_id(delegation_id) or not (records.folder(delegation_id) / "receipt.json").exists():
                 return False
             progress = records.status(delegation_id)  # one that is tried again has a receipt from before
@@ -173,6 +185,13 @@ def _lock(path: Path) -> bool:
         os.close(descriptor)
         return False
     return True
+
+
+def _rest(woken: int, seconds: float) -> None:
+    """Until then, or until a child has ended or somebody asked for something."""
+    ready, _, _ = select.select([woken], [], [], max(0.0, seconds))
+    if ready:
+        os.read(woken, 4096)
 
 
 def _end(*_: object) -> NoReturn:

@@ -13,7 +13,7 @@ from typing import Any
 from deployments.configuration import Configuration
 from deployments.environment import python, stack_environment
 
-_SECONDS = 60
+_SECONDS, _NOTIFY_SECONDS = 60, 10
 
 
 def write_lost_receipt(
@@ -40,14 +40,14 @@ def write_lost_receipt(
 
 
 def main() -> None:
+    from delegation.notification.of_delegation import tell_end
     from delegation.request import DelegationRequest
+    from delegation.settings import own_home
     from delegation.steps.record import record_cancelled, record_lost
 
     request = DelegationRequest.model_validate_json(sys.stdin.read())
-    if len(sys.argv) > 1:
-        record_lost(request, sys.argv[1])
-    else:
-        record_cancelled(request)
+    receipt = record_lost(request, sys.argv[1]) if len(sys.argv) > 1 else record_cancelled(request)
+    tell_end(request, receipt, own_home(), at_most_seconds=_NOTIFY_SECONDS)
 
 
 if __name__ == "__main__":

@@ -177,6 +177,21 @@ def end_with_parent(number: signal.Signals) -> None:
         _prctl(_SET_PARENT_DEATH_SIGNAL, int(number))
 
 
+def wake_on_signals(*numbers: signal.Signals) -> int:
+    """A descriptor that can be read once one of them has come, so that waiting for them needs no clock."""
+    reader, writer = os.pipe()
+    for descriptor in (reader, writer):
+        os.set_blocking(descriptor, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in numbers:
+        signal.signal(number, _nothing)
+    return reader
+
+
+def _nothing(*_: object) -> None:
+    """A handler has to be there for the wake-up descriptor to be written."""
+
+
 def reap_orphans(known: Iterable[int]) -> None:
     """Collect the exit status of adopted children that have ended; `known` ones are left to their `Popen`."""
     mine = set(known)

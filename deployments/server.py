@@ -20,11 +20,24 @@ _START_SECONDS = 180
 _LEASES_ON_DISK = "prefect.server.concurrency.lease_storage.filesystem"  # in memory, a restart leaks every held slot
 
 
+# What the server looks for by the clock, most of it every 5 s: nothing of ours waits for any of it.
+_SELDOM = {
+    "PREFECT_SERVER_SERVICES_LATE_RUNS_LOOP_SECONDS": "30",
+    "PREFECT_SERVER_SERVICES_PAUSE_EXPIRATIONS_LOOP_SECONDS": "60",
+    "PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "30",
+    "PREFECT_SERVER_SERVICES_CLEANUP_RECONCILER_LOOP_SECONDS": "60",
+    "PREFECT_SERVER_SERVICES_CANCELLATION_CLEANUP_LOOP_SECONDS": "60",
+    "PREFECT_SERVER_SERVICES_FOREMAN_LOOP_SECONDS": "30",
+    "PREFECT_SERVER_EVENTS_PROACTIVE_GRANULARITY": "PT60S",
+}
+
+
 def server_child(places: Places, base: Mapping[str, str], connection: Connection, database_url: str) -> Child:
     """The server as a process to keep."""
     env = {
         **base,
         **connection.settings(places),
+        **_SELDOM,
         "PREFECT_SERVER_API_HOST": "127.0.0.1",
         "PREFECT_SERVER_API_PORT": str(connection.port),
         "PREFECT_SERVER_API_AUTH_STRING": connection.auth_string or "",
@@ -35,7 +48,7 @@ def server_child(places: Places, base: Mapping[str, str], connection: Connection
         "PREFECT_SERVER_UI_V2_ENABLED": "false",  # it starts a tracker in the reader's browser, whatever is set
         "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(places.ui),
     }
-    argv = python("-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(connection.port))
+    argv = python("-m", "deployments.quiet_server", "--host", "127.0.0.1", "--port", str(connection.port))
     return Child("server", argv, env, places.logs / "server.log", places.stack)
 
 

@@ -76,6 +76,10 @@ class Stack:
             self.report()
         return [f"started {child.name} again (pid {child.pid}, {child.restarts} times so far)" for child in again]
 
+    def lacks_a_process(self) -> bool:
+        """Whether one is down: `keep` starts it again as soon as its backoff allows."""
+        return not all(child.is_running() for child in self.children.values())
+
     def take_new_code(self, configuration: Configuration) -> None:
         """Register it, and start launcher and worker anew. To be called only while no flow process runs."""
         self.configuration = configuration
@@ -131,7 +135,8 @@ class Stack:
 
     def _start_launcher(self) -> None:
         argv = python("-m", "deployments.launcher.parent", str(launcher_socket(self._runtime)), str(self.places.runs))
-        env = {**self._base, **self.connection.settings(self.places)}
+        few_arenas = {"MALLOC_ARENA_MAX": "2"}  # each thread of a flow process would begin one of its own
+        env = {**self._base, **self.connection.settings(self.places), **few_arenas}
         self._add(Child("launcher", argv, env, self.places.logs / "launcher.log", self.places.stack))
 
     def _begin_registration(self) -> Registration:

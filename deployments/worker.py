@@ -24,18 +24,8 @@ def worker_name(places: Places) -> str:
 
 def worker_child(places: Places, base: dict[str, str], client: dict[str, str]) -> Child:
     """The worker as a process to keep. `client` are the Prefect settings that its flow runs get too."""
-    env = {
-        **base,
-        **client,
-        "PREFECT_WORKER_QUERY_SECONDS": "0.5",
-        "PREFECT_WORKER_PREFETCH_SECONDS": "1",
-        "PREFECT_WORKER_WEBSERVER_HOST": "127.0.0.1",
-    }
-    argv = python(
-        "-m", "prefect", "worker", "start", "--pool", WORK_POOL, "--type", "process", "--install-policy", "never"
-    )
-    argv += ["--name", worker_name(places), "--prefetch-seconds", "1"]
-    return Child("worker", argv, env, places.logs / "worker.log", places.stack, stop_seconds=5)
+    argv = python("-m", "deployments.prompt_worker", "--pool", WORK_POOL, "--name", worker_name(places))
+    return Child("worker", argv, {**base, **client}, places.logs / "worker.log", places.stack, stop_seconds=5)
 
 
 def wait_for_worker(rest: PrefectRest, places: Places, child: Child, since: datetime) -> None:

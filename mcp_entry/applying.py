@@ -1,6 +1,7 @@
 """Bringing changes home: into the working tree, as a branch, one or a whole set."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from mcp_entry.wording import verdict_line
 if TYPE_CHECKING:
     from delegation.checkout.merging import Piece
     from delegation.combined import SetReport
+    from delegation.records.applied import How
     from mcp_entry.service import Service
 
 _FREELY: tuple[Outcome, ...] = ("verified", "unverified")
@@ -26,6 +28,7 @@ def apply_one(verbs: "Service", text: str, *, any_outcome: bool) -> AppliedPatch
     receipt = _accepted(verbs.receipt(text), any_outcome)
     undo = verbs.records.folder(receipt.id) / UNDO_FILE
     applied = apply_pieces(Path(receipt.repo), [_piece(verbs, receipt)], undo=undo)
+    _note(verbs, [receipt], "working_tree", receipt.repo)
     warnings = doubts_of(receipt) if applied.files else ()
     return AppliedPatch(receipt.id, receipt.repo, receipt.outcome, tuple(applied.files), applied.undo, warnings)
 
@@ -37,6 +40,7 @@ def apply_as_branch(verbs: "Service", texts: Sequence[str], name: str, *, any_ou
     receipts = [_accepted(verbs.receipt(text), any_outcome) for text in texts]
     repo = _one_repository(receipts)
     made = make_branch(Path(repo), name, [_piece(verbs, receipt) for receipt in receipts])
+    _note(verbs, receipts, "branch", name)
     undo = f"git -C {_quoted(repo)} branch -D {_quoted(name)}"
     return AppliedBranch(tuple(receipt.id for receipt in receipts), repo, made.name, made.commit, made.commits, undo)
 
@@ -60,7 +64,18 @@ def apply_together(verbs: "Service", report: "SetReport", *, any_outcome: bool) 
     receipts = [verbs.receipt(name) for name in report.plan.order]
     undo = verbs.records.folder(receipts[0].id) / f"set-{UNDO_FILE}"
     applied = apply_pieces(Path(report.repo), [_piece(verbs, receipt) for receipt in receipts], undo=undo)
+    _note(verbs, receipts, "together", report.repo)
     return AppliedSet(report.plan.order, report.repo, tuple(applied.files), applied.undo)
+
+
+def _note(verbs: "Service", receipts: Sequence[Receipt], how: "How", where: str) -> None:
+    """In each record. One that cannot be written keeps its change among the unapplied, which no sweep touches."""
+    from delegation.records.applied import Applied, note_applied
+
+    ids = tuple(receipt.id for receipt in receipts)
+    for name in ids:
+        with suppress(OSError):
+            note_applied(verbs.records.folder(name), Applied(how=how, where=where, ids=ids if len(ids) > 1 else ()))
 
 
 def check_report(report: "SetReport", *, any_outcome: bool) -> None:

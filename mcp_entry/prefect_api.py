@@ -4,6 +4,7 @@ The `prefect` package is not imported: that alone costs 1.6 s, and every `delega
 """
 
 import random
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ import httpx
 from delegation.errors import StackError, StackNotRunning
 
 DEPLOYMENT = "delegation/delegation"
-READING = "reading/reading"
 POOL = "delegations"
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 _UNFINISHED = ["SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING"]
@@ -61,7 +61,6 @@ class NewRun:
     work_queue: str
     idempotency_key: str
     begins: datetime | None = None
-    pending: bool = False  # somebody else than the worker starts it: it takes no run that is not scheduled
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,7 @@ class Schedule:
 class Deployment:
     id: str
     pool: str
+    name: str = DEPLOYMENT
 
 
 class PrefectApi:
@@ -98,24 +98,18 @@ class PrefectApi:
         transport: httpx.BaseTransport | None = None,
         may_come_back: Callable[[], bool] = lambda: False,
     ) -> None:
-        user, _, password = (auth_string or "").partition(":")
         self.api_url = api_url.rstrip("/")
         self._patience_seconds = patience_seconds
         self._may_come_back = may_come_back
-        self._http = httpx.Client(
-            auth=httpx.BasicAuth(user, password) if auth_string else None,
-            headers={"Authorization": f"Bearer {api_key}"} if api_key else None,
-            timeout=timeout_seconds,
-            transport=transport,
-            verify=self.api_url.startswith("https:"),  # loading certificates takes longer than a whole call on loopback
-            trust_env=False,  # a proxy variable of the caller must not see our server
-        )
+        self._own = _client(self.api_url, auth_string, api_key, timeout_seconds, transport) if transport else None
+        self._http = self._own or _KEPT.client(self.api_url, auth_string, api_key, timeout_seconds)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._http.close()
+        if self._own is not None:
+            self._own.close()
 
     def is_healthy(self) -> bool:
         """Whether the server answers and takes our credentials. Never raises for a server that does not."""
@@ -125,11 +119,17 @@ class PrefectApi:
             return False
 
     def deployment(self, name: str = DEPLOYMENT) -> Deployment:
-        """The deployment of that name. Raises StackError when the stack has not deployed it."""
+        """The deployment of that name, as it was read last. Raises StackError when the stack has not deployed it."""
+        known = _KEPT.deployments.get((self.api_url, name)) if self._own is None else None
+        return known or self._read_deployment(name)
+
+    def _read_deployment(self, name: str) -> Deployment:
         found = self._get(f"/deployments/name/{name}")
         if found is None:
             raise StackError(f"the Prefect server at {self.api_url} has no deployment {name!r}: run `delegate up`")
-        return Deployment(id=found["id"], pool=found.get("work_pool_name") or POOL)
+        deployment = Deployment(id=found["id"], pool=found.get("work_pool_name") or POOL, name=name)
+        _KEPT.deployments[self.api_url, name] = deployment
+        return deployment
 
     def create_flow_run(self, deployment: Deployment, run: NewRun) -> FlowRun:
         """Create the run, or find the one that has its idempotency key."""
@@ -143,9 +143,11 @@ class PrefectApi:
         if run.begins is not None:
             details = {"scheduled_time": run.begins.isoformat()}
             body["state"] = {"type": "SCHEDULED", "name": "Scheduled", "state_details": details}
-        if run.pending:
-            body |= {"state": {"type": "PENDING", "name": "Pending"}, "work_queue_name": None}
-        return _flow_run(self._post(f"/deployments/{deployment.id}/create_flow_run", body))
+        answer = self._send("POST", f"/deployments/{deployment.id}/create_flow_run", body)
+        if answer.status_code == HTTPStatus.NOT_FOUND:  # a new server, where it has another id
+            deployment = self._read_deployment(deployment.name)
+            answer = self._send("POST", f"/deployments/{deployment.id}/create_flow_run", body)
+        return _flow_run(self._content(answer))
 
     def flow_run(self, flow_run_id: str) -> FlowRun | None:
         """The run, or None when the server has none of that id."""
@@ -181,9 +183,12 @@ class PrefectApi:
 
     def flow_run_tagged(self, tag: str) -> FlowRun | None:
         """The newest run that carries the tag, or None."""
-        body = {"flow_runs": {"tags": {"all_": [tag]}}, "sort": "START_TIME_DESC", "limit": 1}
-        found = self._post("/flow_runs/filter", body)
-        return _flow_run(found[0]) if found else None
+        return next(iter(self.flow_runs_tagged(tag, most=1)), None)
+
+    def flow_runs_tagged(self, *tags: str, most: int) -> list[FlowRun]:
+        """The newest runs that carry all of the tags, by when they were to begin."""
+        body = {"flow_runs": {"tags": {"all_": list(tags)}}, "sort": "EXPECTED_START_TIME_DESC", "limit": most}
+        return [_flow_run(found) for found in self._post("/flow_runs/filter", body)]
 
     def cancel(self, flow_run_id: str) -> FlowRun | None:
         """Ask for cancellation. A run without a process is Cancelled at once, another Cancelling for some seconds."""
@@ -315,13 +320,58 @@ class PrefectApi:
         return None if answer.status_code in _BUSY and may_retry else answer
 
 
+def _client(
+    api_url: str,
+    auth_string: str | None,
+    api_key: str | None,
+    timeout_seconds: float,
+    transport: httpx.BaseTransport | None = None,
+) -> httpx.Client:
+    user, _, password = (auth_string or "").partition(":")
+    return httpx.Client(
+        auth=httpx.BasicAuth(user, password) if auth_string else None,
+        headers={"Authorization": f"Bearer {api_key}"} if api_key else None,
+        timeout=timeout_seconds,
+        transport=transport,
+        verify=api_url.startswith("https:"),  # loading certificates takes longer than a whole call on loopback
+        trust_env=False,  # a proxy variable of the caller must not see our server
+    )
+
+
+class _Kept:
+    """What one process keeps of its server: an open connection, and which deployments it has. One server at a time."""
+
+    def __init__(self) -> None:
+        self.deployments: dict[tuple[str, str], Deployment] = {}
+        self._key: tuple[object, ...] = ()
+        self._http: httpx.Client | None = None
+        self._lock = threading.Lock()
+
+    def client(
+        self, api_url: str, auth_string: str | None, api_key: str | None, timeout_seconds: float
+    ) -> httpx.Client:
+        with self._lock:
+            key = (api_url, auth_string, api_key, timeout_seconds)
+            if self._http is None or key != self._key:
+                self._close()
+                self.deployments.clear()
+                self._key, self._http = key, _client(api_url, auth_string, api_key, timeout_seconds)
+            return self._http
+
+    def _close(self) -> None:
+        if self._http is not None:
+            self._http.close()
+
+
+_KEPT = _Kept()
+
+
 def process_settings(
-    flow_run_id: str, *, api_url: str, auth_string: str | None, api_key: str | None, prefect_home: str
+    *, api_url: str, auth_string: str | None, api_key: str | None, prefect_home: str
 ) -> dict[str, str]:
-    """What the environment of a flow process has to say, so that Prefect's engine runs this run."""
+    """What the environment of a flow process has to say, so that it finds the server."""
     credentials = {"PREFECT_API_AUTH_STRING": auth_string, "PREFECT_API_KEY": api_key}
     return {
-        "PREFECT__FLOW_RUN_ID": flow_run_id,
         "PREFECT_API_URL": api_url,
         "PREFECT_HOME": prefect_home,
         "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",

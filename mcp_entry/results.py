@@ -8,7 +8,8 @@ from delegation.receipt import Outcome
 
 @dataclass(frozen=True)
 class Started:
-    """A delegation that is on its way. `is_new` is False when its key was used before, and when it is judged again.
+    """A delegation that is on its way. `is_new` is False when its key was used before, and when it is judged or
+    taken up again.
 
     `endpoint` is where its model answers, and `endpoint_rule` says who says so.
     """
@@ -20,6 +21,7 @@ class Started:
     ui_url: str | None
     warnings: tuple[str, ...] = ()
     judged_again: bool = False
+    taken_up: bool = False
     model: str | None = None
     endpoint: str | None = None
     endpoint_rule: str | None = None

@@ -18,7 +18,7 @@ from mcp_entry.incoming import Incoming, Outgoing
 from mcp_entry.pending import Pending
 from mcp_entry.service import Service
 from mcp_entry.tool_host import ToolHost
-from mcp_entry.tools import backend, batch, delegations, history, provider, reading, single_shot
+from mcp_entry.tools import backend, batch, cards, compare, delegations, history, provider, reading, single_shot
 from mcp_entry.tools.programs import program_tools
 from mcp_entry.version import version_text
 
@@ -33,7 +33,8 @@ Delegate work that can be described in a few sentences and checked by a command:
 its tests, a mechanical change over many files. Keep work that needs this conversation, or a decision of the user.
 
 1. delegate_to_local_agent with a task, the repository as `workdir`, and `verify` (for example "pytest -q"). It waits
-for the end, or answers with an id and a `watch` command. Several at once: submit_delegations, then poll_delegations.
+for the end, or answers with an id and a `watch` command. Several at once: submit_delegations, then poll_delegations;
+many that depend on each other: submit_cards, then poll_cards.
 2. Trust `outcome`, not `claim`. `verified`: the command accepted the change. `refuted`: read `judged` and the patch.
 3. apply_delegation puts an accepted change into the working tree, uncommitted, or refuses and changes nothing.
 
@@ -60,7 +61,18 @@ def build(
     server = _Server(
         "delegate", title="Delegate", instructions=INSTRUCTIONS, version=version_text(), log_level="WARNING"
     )
-    groups = (delegations, batch, provider, single_shot, *program_tools(programs), reading, history, backend)
+    groups = (
+        delegations,
+        batch,
+        compare,
+        cards,
+        provider,
+        single_shot,
+        *program_tools(programs),
+        reading,
+        history,
+        backend,
+    )
     for group in (each for each in groups if each.GROUP not in without):
         for tool in group.tools(host):
             if not offered or tool.name in offered or group.GROUP in offered:

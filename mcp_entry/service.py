@@ -6,15 +6,16 @@ Nothing here prints or waits for long; raised errors are `DelegateError`s whose 
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from delegation.card import Card
-from delegation.errors import NotFoundError, StackError, UsageError
+from delegation.errors import NotFoundError, UsageError
+from delegation.ids import COMPARISON_PREFIX
 from delegation.receipt import Receipt
-from delegation.records import Progress, RecordStore, Summary
-from delegation.request import DelegationRequest
+from delegation.records import RecordStore, Summary
 from delegation.settings import Settings
 from mcp_entry.progress import finished
+from mcp_entry.reruns import Changes, RerunFrom
 from mcp_entry.results import AppliedBranch, AppliedPatch, AppliedSet, Cancelled, PatchFile, Started
 
 if TYPE_CHECKING:  # httpx and what starts the stack are loaded by the verbs that need them
@@ -22,12 +23,13 @@ if TYPE_CHECKING:  # httpx and what starts the stack are loaded by the verbs tha
     from delegation.checkout.removal import Swept
     from delegation.combined import SetReport
     from delegation.kept_trees import Restored
+    from mcp_entry.comparing import Comparing
+    from mcp_entry.history import Past
     from mcp_entry.reading import Reading
+    from mcp_entry.stack import Connection
     from mcp_entry.watching import Watch
 
 Say = Callable[[str], None]
-
-RerunFrom = Literal["start", "verify"]
 
 
 class Service:
@@ -46,8 +48,12 @@ class Service:
         parent_id: str | None = None,
         provider_key: str | None = None,
         added: str | None = None,
+        notify: str | None = None,
     ) -> Started:
-        """Hand the card to the stack, starting it where none runs; see `submission.submit` for what is raised."""
+        """Hand the card to the stack, starting it where none runs; see `submission.submit` for what is raised.
+
+        `notify` is a shell command for its end, in the place of the setting; an empty one is none.
+        """
         from mcp_entry.submission import submit
 
         return submit(
@@ -59,6 +65,7 @@ class Service:
             say=self._say,
             provider_key=provider_key,
             added=added,
+            notify=notify,
         )
 
     @cached_property
@@ -67,6 +74,20 @@ class Service:
         from mcp_entry.reading import Reading
 
         return Reading(self.settings)
+
+    @cached_property
+    def past(self) -> "Past":
+        """The verbs that look back over many delegations."""
+        from mcp_entry.history import Past
+
+        return Past(self.settings, self.records)
+
+    @cached_property
+    def comparing(self) -> "Comparing":
+        """The verbs that let several models do one card and compare them."""
+        from mcp_entry.comparing import Comparing
+
+        return Comparing(self.settings, self._say)
 
     @property
     def stack_runs(self) -> bool:
@@ -185,9 +206,11 @@ class Service:
         return prune_branches(self.settings.home, only_look=only_look)
 
     def cancel(self, text: str) -> Cancelled:
-        """Ask the stack to end it. Raises StackNotRunning when there is none."""
+        """Ask the stack to end a delegation, or a comparison. Raises StackNotRunning when there is none."""
         from mcp_entry.stack import connection
 
+        if text.strip().startswith(COMPARISON_PREFIX):
+            return self.comparing.cancel(text)
         delegation_id = self.identify(text)
         receipt = finished(self.records, delegation_id)
         if receipt is not None:
@@ -199,7 +222,7 @@ class Service:
         if after is not None and after.state == "CANCELLED" and finished(self.records, delegation_id) is None:
             from mcp_entry.lost import close_without_flow
 
-            close_without_flow(self._request(delegation_id), after)  # it has no process that would do so
+            close_without_flow(self.records.request(delegation_id), after)  # it has no process that would do so
         return Cancelled(delegation_id, (after.state_name if after else None) or "gone", had_ended=False)
 
     def rerun(
@@ -208,83 +231,55 @@ class Service:
         *,
         start_at: RerunFrom = "start",
         model: str | None = None,
-        key: str | None = None,
+        prompt_add: str | None = None,
+        base: str | None = None,
         verify: str | None = None,
         setup: str | None = None,
+        key: str | None = None,
     ) -> Started:
-        """Do it again: from the start as a new delegation with this one as its parent, or only the verify step.
+        """Do it again; what the first run left in its record stays.
 
-        "verify" judges the stored patch again in the same flow run and costs no model call; `verify` and `setup` are
-        other commands than it was submitted with. Raises UsageError for a delegation that has not ended, or has no
-        patch to verify.
+        "start" makes a new delegation with this one as its parent, from the same commit. "agent" takes a failed or
+        cancelled one up where its agent stopped, "verify" judges the stored patch again without a model call; both in
+        the same flow run, under the same id. Raises UsageError for a delegation that has not ended, and for changes
+        that make no sense there.
         """
+        changes = Changes(model, prompt_add, base, verify, setup, key)
+        from mcp_entry import rerunning
+
         match start_at:
             case "start":
-                if verify is not None or setup is not None:
-                    raise UsageError(
-                        "--verify and --setup judge the stored change by other commands: add --from verify"
-                    )
-                return self._again(self.receipt(text), model, key)
+                return rerunning.from_the_start(self, self.receipt(text), changes)
+            case "agent":
+                return rerunning.from_the_agent(self, self.receipt(text), changes)
             case "verify":
-                if model is not None:
-                    raise UsageError(
-                        "a model changes nothing in `--from verify`: leave it out, or rerun from the start"
-                    )
-                return self._verify_again(self.receipt(text), verify, setup)
+                return rerunning.from_verify(self, self.receipt(text), changes)
             case _:
                 assert_never(start_at)
 
     def go_on(
-        self, text: str, *, added: str | None = None, model: str | None = None, key: str | None = None
+        self,
+        text: str,
+        *,
+        added: str | None = None,
+        model: str | None = None,
+        base: str | None = None,
+        verify: str | None = None,
+        setup: str | None = None,
+        key: str | None = None,
     ) -> Started:
         """A new delegation that goes on with the change and the conversation of one that has ended.
 
         `added` is said to the model next; without it, why the change was not accepted. Raises UsageError where there
-        is neither, and for work in place.
+        is neither, for another base, and for work in place.
         """
-        from mcp_entry.continuing import card_to_go_on, message_of
+        changes = Changes(model, added, base, verify, setup, key)
+        from mcp_entry import rerunning
 
-        receipt = self.receipt(text)
-        message = message_of(receipt, added)
-        card = card_to_go_on(self.settings, receipt, self._request(receipt.id), message, model=model, key=key)
-        return self.submit(card, tool="rerun", parent_id=receipt.id, added=message)
+        return rerunning.go_on(self, self.receipt(text), changes)
 
-    def _again(self, receipt: Receipt, model: str | None, key: str | None) -> Started:
-        card = self._request(receipt.id).card
-        base = card.base if card.include_dirty else receipt.base_commit or card.base
-        changes = {"key": key, "base": base, "model": model or card.model}
-        return self.submit(card.model_copy(update=changes), tool="rerun", parent_id=receipt.id)
-
-    def _verify_again(self, receipt: Receipt, verify: str | None, setup: str | None) -> Started:
-        from delegation.said_at_once import missing_tool
-        from mcp_entry.reverify import judged_by
+    def running_stack(self) -> "Connection":
+        """The stack, started where none runs. Raises StackError when it cannot be."""
         from mcp_entry.stack import ensure_running
 
-        before = self._request(receipt.id)
-        request = judged_by(before, receipt, verify, setup)
-        found = ensure_running(self.settings, self._say)
-        flow_run_id = self.records.entry(receipt.id).flow_run_id
-        if flow_run_id is None:
-            raise UsageError(f"{receipt.id!r} has no flow run to go on with: rerun it from the start")
-        # later than the receipt: whoever waits from now on waits for the new one
-        self.records.write_status(receipt.id, Progress(step="submitted", detail="verify again"))
-        self.records.change_request(request)
-        try:
-            with found.prefect() as api:
-                api.reschedule(flow_run_id)
-        except StackError:
-            self.records.change_request(before)
-            self.records.write_status(receipt.id, Progress(step="done", detail=None))
-            raise
-        return Started(
-            receipt.id,
-            receipt.number,
-            is_new=False,
-            flow_run_id=flow_run_id,
-            ui_url=found.run_url(flow_run_id),
-            warnings=missing_tool(request) if verify is not None else (),
-            judged_again=True,
-        )
-
-    def _request(self, delegation_id: str) -> DelegationRequest:
-        return self.records.request(delegation_id)
+        return ensure_running(self.settings, self._say)

@@ -4,6 +4,7 @@ from delegation.admission import admit
 from delegation.card import Card
 from delegation.errors import DelegateError, UsageError
 from delegation.models.buckets import limit_name_of
+from delegation.notification.notice import hook_of
 from delegation.records import Entry, RecordStore
 from delegation.records.labels import queue_name_of, run_name_of, tags_of
 from delegation.request import DelegationRequest
@@ -36,6 +37,7 @@ def submit(
     say: Say,
     provider_key: str | None = None,
     added: str | None = None,
+    notify: str | None = None,
 ) -> Started:
     """Admit the card, start the stack if need be, and create the record and the flow run.
 
@@ -43,7 +45,8 @@ def submit(
     stands for another card, StackError when the stack cannot take it.
     """
     admitted = admit(card, settings, tool=tool, parent_id=parent_id, provider_key=provider_key)
-    request = admitted.model_copy(update={"added": added})
+    hook = None if tool in _CALLS else hook_of(notify, settings)
+    request = admitted.model_copy(update={"added": added, "notify": hook})
     own_key = request.endpoint.key_ref if request.key_is_own else None
     try:
         connection = stack.ensure_running(settings, say)

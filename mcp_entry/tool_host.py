@@ -4,7 +4,7 @@ import functools
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -14,7 +14,6 @@ from mcp_types import ToolAnnotations
 
 from delegation.errors import DelegateError, StackError
 from mcp_entry.pending import Pending
-from mcp_entry.progress import progress_line
 from mcp_entry.service import Service
 from mcp_entry.tool_wording import for_tools
 
@@ -50,6 +49,14 @@ class Tool:
         return {"anthropic/alwaysLoad": True} if self.always_loaded else None
 
 
+class Watched(Protocol):
+    """What can be waited for: `look` gives something once it has ended, `line` says how it stands."""
+
+    def look(self) -> object | None: ...
+
+    def line(self) -> str: ...
+
+
 @dataclass
 class ToolHost:
     """Shared by all tools. The verbs are wired at the first call, so unreadable settings are a tool error."""
@@ -77,21 +84,25 @@ class ToolHost:
         return await self.call(finished)
 
     async def wait(self, ids: Sequence[str], seconds: float, ctx: Ctx) -> list[str]:
-        """Wait until all have ended, for so long at most; notes for what could not be asked (the stack is away)."""
+        """Wait until all delegations have ended, for so long at most; see `wait_for`."""
         verbs = self.verbs()
-        open_watches = {delegation_id: verbs.watch(delegation_id) for delegation_id in ids}
+        return await self.wait_for([verbs.watch(delegation_id) for delegation_id in ids], seconds, ctx)
+
+    async def wait_for(self, watches: Sequence[Watched], seconds: float, ctx: Ctx) -> list[str]:
+        """Wait until all have ended, for so long at most; notes for what could not be asked (the stack is away)."""
+        open_watches = list(watches)
         notes: list[str] = []
         told = _Telling(ctx)
         deadline = time.monotonic() + min(seconds, LONGEST_SECONDS)
         while open_watches:
-            for delegation_id, watch in list(open_watches.items()):
+            for watch in list(open_watches):
                 try:
                     if await anyio.to_thread.run_sync(watch.look, abandon_on_cancel=True) is None:
-                        await told.progress(watch.progress)
+                        await told.progress(watch.line)
                         continue
                 except StackError as error:
                     notes.append(str(error))
-                del open_watches[delegation_id]
+                open_watches.remove(watch)
             if time.monotonic() >= deadline:
                 break
             await anyio.sleep(_LOOK_SECONDS if open_watches else 0)
@@ -107,8 +118,8 @@ class _Telling:
         self._told_at = 0.0
         self._count = 0
 
-    async def progress(self, read: Callable[[], Any]) -> None:
-        line = progress_line(await anyio.to_thread.run_sync(read, abandon_on_cancel=True))
+    async def progress(self, read: Callable[[], str]) -> None:
+        line = await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
         now = time.monotonic()
         if line != self._line or now - self._told_at >= _HEARTBEAT_SECONDS:
             self._line, self._told_at, self._count = line, now, self._count + 1

@@ -7,9 +7,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from delegation.receipt import Cost
-from delegation.records.report import money
-from delegation.records.track_record import KindRecord, ModelRecord, Tally, TrackRecord
+from delegation.records.tally import Tally, price_per_verified
+from delegation.records.track_record import KindRecord, ModelRecord, TrackRecord
 from mcp_entry.render import printable
 
 _LEGEND = (
@@ -54,21 +53,10 @@ def _kind(kind: KindRecord, names: Mapping[str, str]) -> str:
 
 def _counts(tally: Tally) -> tuple[str, str, str]:
     outcomes = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in tally.outcomes.items())
-    return _rate(tally), _price(tally), f"{tally.delegations} ended: {outcomes}"
+    return _rate(tally), price_per_verified(tally), f"{tally.delegations} ended: {outcomes}"
 
 
 def _rate(tally: Tally) -> str:
     if tally.pass_rate is None:
         return "none judged"
     return f"{tally.verified} of {tally.judged} verified ({tally.pass_rate:.0%})"
-
-
-def _price(tally: Tally) -> str:
-    """An amount only where all of it is known and of one kind."""
-    if not tally.verified:
-        return ""
-    if tally.cost_kind is None:
-        kinds = ", ".join(f"{cost.delegations} {cost.kind.replace('_', ' ')}" for cost in tally.costs)
-        return f"cost unknown ({kinds})" if kinds else "cost unknown"
-    cost = money(Cost(amount_usd=tally.usd_per_verified, kind=tally.cost_kind))
-    return "cost unknown" if cost == "unknown" else cost if cost == "flat plan" else f"{cost} each"

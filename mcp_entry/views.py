@@ -68,6 +68,7 @@ class Delegation(BaseModel):
     transcript_path: str | None = None
     receipt_path: str | None = Field(default=None, description="File with everything, untrimmed.")
     ui_url: str | None = None
+    parent_id: str | None = Field(default=None, description="The one that it was made from.")
     watch: str | None = Field(default=None, description="Shell command that ends when the delegation does.")
     watch_hint: str | None = None
 
@@ -86,6 +87,7 @@ class Line(BaseModel):
     model: str | None
     repo: str | None
     created_at: datetime | None
+    parent_id: str | None = None
     patch: PatchSummary | None
     cost: Cost | None
     problem: str | None
@@ -128,6 +130,7 @@ def view_of(summary: Summary, home: Home, *, brief: bool = False) -> Delegation:
         transcript_path=receipt.transcript_path,
         receipt_path=str(home.delegations / receipt.id / "receipt.json"),
         ui_url=receipt.ui_url,
+        parent_id=receipt.parent_id,
     )
 
 
@@ -142,6 +145,7 @@ def _running(summary: Summary, home: Home) -> Delegation:
         task=entry.title if entry else None,
         repo=entry.repo if entry else None,
         model=entry.model if entry else None,
+        parent_id=entry.parent_id if entry else None,
         watch=None if summary.problem else watch_command(home, summary.id),
         watch_hint=None if summary.problem else WATCH_HINT,
     )
@@ -190,6 +194,7 @@ def line_of(summary: Summary) -> Line:
         model=entry.model if entry else None,
         repo=entry.repo if entry else None,
         created_at=entry.created_at if entry else None,
+        parent_id=entry.parent_id if entry else None,
         patch=receipt.patch if receipt else None,
         cost=receipt.cost if receipt else None,
         problem=summary.problem,

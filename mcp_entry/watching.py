@@ -11,7 +11,7 @@ from delegation.settings import Settings
 from mcp_entry import stack
 from mcp_entry.lost import close_without_flow
 from mcp_entry.prefect_api import FlowRun
-from mcp_entry.progress import finished
+from mcp_entry.progress import finished, progress_line
 
 LOOK_SECONDS = 0.2
 _ASK_SECONDS = 2.0
@@ -54,6 +54,10 @@ class Watch:
     def progress(self) -> Progress | None:
         """Where it stands, as the flow last said."""
         return self.records.status(self.delegation_id)
+
+    def line(self) -> str:
+        """The same on one line."""
+        return progress_line(self.progress())
 
     @property
     def flow_state(self) -> str | None:

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from delegation.home import Home
@@ -32,10 +32,30 @@ JOBS_WATCH_HINT = (
     "ends and then exits, which is what wakes you. 0: all done; 1: one was not; 2: an unknown id; 3: out of time."
 )
 
+PLUGIN_WATCH_HINT = (
+    "The plugin's hook wakes this session when they have ended: go on, or end your turn. Only a session that ends with "
+    "your answer (claude -p) has to start `watch` at once in the background."
+)
+
+
+def jobs_watch_hint(environ: Mapping[str, str]) -> str:
+    """What to do about `watch`: a server that the plugin of Claude Code started has a hook beside it that waits."""
+    return PLUGIN_WATCH_HINT if environ.get("CLAUDE_PLUGIN_ROOT") else JOBS_WATCH_HINT
+
 
 def watch_command(home: Home, delegation_id: str) -> str:
     """A shell command that ends when the delegation does; it names our home, which the shell may not know."""
     return _command(home, "delegate", "mcp_entry", "wait", delegation_id)
+
+
+def night_watch_command(home: Home, night_id: str) -> str:
+    """The same for a night; it prints the report."""
+    return _command(home, "delegate", "mcp_entry", "night", "--show", night_id, "--wait")
+
+
+def comparison_watch_command(home: Home, comparison_id: str) -> str:
+    """The same for a comparison: it ends when that does."""
+    return _command(home, "delegate", "mcp_entry", "compare", comparison_id)
 
 
 def jobs_watch_command(home: Home, ids: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ def work_in_a_slot(request: DelegationRequest, worktree: Worktree) -> Work:
     finish, ComeBack when every model has to be left alone for a while.
     """
     _refuse_without_login(request)
-    with _gate(request, worktree) as gate:
+    with _gate(request, worktree) as (gate, caps):
         while True:
             course = steps.course(request)
             with (
@@ -50,7 +50,7 @@ def work_in_a_slot(request: DelegationRequest, worktree: Worktree) -> Work:
                 steps.hand_over(request, worktree, model_slot.endpoint)
                 _say_who(course.at_work or request.endpoint.alias, model_slot.endpoint)
                 try:
-                    return _work(request, worktree, model_slot, bar)
+                    return _work(request, worktree, model_slot, bar, caps)
                 except (EndpointError, Withheld) as error:
                     failure = error
             if isinstance(failure, EndpointError):
@@ -59,9 +59,11 @@ def work_in_a_slot(request: DelegationRequest, worktree: Worktree) -> Work:
                 _note_withheld(request, model_slot.endpoint, failure)
 
 
-def _work(request: DelegationRequest, worktree: Worktree, model_slot: ModelSlot, bar: ProgressBar) -> Work:
+def _work(
+    request: DelegationRequest, worktree: Worktree, model_slot: ModelSlot, bar: ProgressBar, caps: LaunchCaps | None
+) -> Work:
     if request.order is not None:
-        return _run_program(request, request.order, worktree, model_slot)
+        return _run_program(request, request.order, worktree, model_slot, caps)
     alias, most = model_slot.endpoint.alias, request.limits.max_turns
     get_run_logger().info("Model %r begins; it has %s turns at most.", alias, most)
     bar.tell(0.0, f"Turns of {alias}, at most {most}")
@@ -78,7 +80,11 @@ def _work(request: DelegationRequest, worktree: Worktree, model_slot: ModelSlot,
     return work
 
 
-def _run_program(request: DelegationRequest, order: Order, worktree: Worktree, model_slot: ModelSlot) -> Work:
+def _run_program(
+    request: DelegationRequest, order: Order, worktree: Worktree, model_slot: ModelSlot, caps: LaunchCaps | None
+) -> Work:
+    if caps is not None:
+        caps.wait_to_launch()
     _refuse_without_login(request)
     logger = get_run_logger()
     logger.info("%s begins; it has %s s at most.", request.agent.name, order.timeout_seconds)
@@ -140,7 +146,7 @@ def _note_withheld(request: DelegationRequest, endpoint: Endpoint, withheld: Wit
 
 
 @contextmanager
-def _gate(request: DelegationRequest, worktree: Worktree) -> Generator[Gate]:
+def _gate(request: DelegationRequest, worktree: Worktree) -> Generator[tuple[Gate, LaunchCaps | None]]:
     run_id = flow_run.get_id()
     with (
         get_client(sync_client=True) as client,
@@ -150,8 +156,8 @@ def _gate(request: DelegationRequest, worktree: Worktree) -> Generator[Gate]:
         leases = Leases(client, UUID(run_id) if run_id else uuid4())
         room = WaitingRoom(request, client, UUID(run_id) if run_id else None)
         pool = steps.pool_of_program(request)
-        with LaunchCaps(request, worktree, pool, state, room) if pool else nullcontext():
-            yield Gate(request, leases, state, budget_hold, room)
+        with LaunchCaps(request, worktree, pool, state, room) if pool else nullcontext() as caps:
+            yield Gate(request, leases, state, budget_hold, room), caps
 
 
 def _say_who(before: str, endpoint: Endpoint) -> None:

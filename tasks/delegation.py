@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
 from prefect.utilities.annotations import quote
 
 from delegation import steps
@@ -24,6 +25,7 @@ from delegation.work import Work
 from tasks.agent import work_in_a_slot
 from tasks.cooldown import MOST_SHORT_WAITS, sits_out_short_cooldown
 from tasks.full_disk import is_full_disk
+from tasks.limits import ensure_limits
 from tasks.persistence import once_per_run
 
 _T = TypeVar("_T")
@@ -35,7 +37,10 @@ def unseen(argument: _T) -> _T:
 
 
 def _prepare(card: Card | None, request: DelegationRequest | None) -> str:
-    return steps.prepare(card, request).id
+    whole = steps.prepare(card, request, flow_run.get_id())
+    if whole.tool == "ui":
+        ensure_limits(whole)
+    return whole.id
 
 
 def _make_worktree(delegation_id: str) -> Worktree:

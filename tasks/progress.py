@@ -36,6 +36,7 @@ class ProgressBar:
         self._thread.join(_ENDING_SECONDS)
 
     def _keep_showing(self) -> None:
+        self._ended.wait(_BETWEEN_SECONDS)  # what is over in a moment is written once
         while True:
             self._changed.wait()
             self._changed.clear()

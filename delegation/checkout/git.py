@@ -164,6 +164,21 @@ def locate(path: Path) -> Location | None:
     if not path.is_dir():
         return None
     _check_can_be_written_down(path)
+    return _located_at_once(path) or _located_step_by_step(path)
+
+
+def _located_at_once(path: Path) -> Location | None:
+    """Where one question tells all of it: in a checkout whose paths hold no line break."""
+    answer = ask_git(
+        "rev-parse", "--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-toplevel", cwd=path
+    )
+    lines = os.fsdecode(answer.stdout).removesuffix("\n").split("\n")
+    if answer.exit_code != 0 or len(lines) != 4:
+        return None
+    return Location(Path(lines[3]), Path(lines[1]), (path / lines[2]).resolve(), bare=False)
+
+
+def _located_step_by_step(path: Path) -> Location | None:
     answer = ask_git("rev-parse", "--is-bare-repository", "--absolute-git-dir", cwd=path)
     if answer.exit_code != 0:
         if b"not a git repository (or any" in answer.stderr:

@@ -1,5 +1,6 @@
 """Third step: the agent works in its tree, on its model, under its limits."""
 
+import os
 import threading
 import traceback
 from collections.abc import Callable
@@ -107,7 +108,7 @@ def _tell_refused(delegation_id: str, endpoint: Endpoint, tries: int) -> None:
 
 def _tell(request: DelegationRequest, report: TurnReport, on_turn: OnTurn) -> None:
     detail = f"{count(report.tool_calls, 'tool call')}, last {report.last_tool}" if report.last_tool else None
-    progress = Progress(step="agent", turn=report.turn, max_turns=report.max_turns, detail=detail)
+    progress = Progress(step="agent", turn=report.turn, max_turns=report.max_turns, detail=detail, pid=os.getpid())
     records().write_status(request.id, progress)
     on_turn(report)
 

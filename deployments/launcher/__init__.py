@@ -10,7 +10,7 @@ then JSON. Who may not import this package can use it so:
 
     run     start `launcher_command` of the state as a process, with PREFECT__FLOW_RUN_ID and the Prefect settings
             (PREFECT_API_URL, PREFECT_API_AUTH_STRING, PREFECT_HOME) in its environment; it ends as the run does, and
-            SIGTERM ends the run
+            SIGTERM ends the run; with DELEGATE_QUESTION instead of a run it answers that question
     cancel  {"op": "cancel", "flow_run_id": ID}  ->  {"signalled": PID or null}, one line
     runs    {"op": "runs"}                       ->  [ID, ...], one line
 """

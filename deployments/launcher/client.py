@@ -1,7 +1,8 @@
 """Runs one flow run through the launcher: `python -S -E client.py SOCKET [LOG_FOLDER]`, the run in the environment.
 
 It passes its folder, environment and output to the launcher's parent, hands SIGTERM on, and ends as the flow process
-did, once nothing of it is left. When no parent answers it becomes `python -m prefect.engine` itself.
+did, once nothing of it is left. When no parent answers it becomes `python -m prefect.engine` itself, or, where the
+environment has a question (`DELEGATE_QUESTION`) and no flow run, `python -m flows.question`.
 Standard library only, and no pathlib: the import would take longer than the rest.
 """
 
@@ -13,6 +14,8 @@ import socket
 import sys
 
 RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
+QUESTION_VARIABLE = "DELEGATE_QUESTION"
+QUESTIONS = "flows.question"  # a process that answers first, and makes its flow run itself
 _LOST = 75  # the monitor went away without an answer
 
 
@@ -80,7 +83,13 @@ def _end_as(code: int) -> None:
 
 
 def _become_engine() -> None:
-    os.execve(sys.executable, [sys.executable, "-m", "prefect.engine"], dict(os.environ))
+    module = QUESTIONS if QUESTION_VARIABLE in os.environ else "prefect.engine"
+    os.execve(sys.executable, [sys.executable, "-m", module], dict(os.environ))
+
+
+def name_of(environment: "dict[str, str]") -> str:
+    """What a process is known as: its flow run, or the question that it answers."""
+    return environment.get(RUN_VARIABLE) or environment.get(QUESTION_VARIABLE) or "unknown"
 
 
 def _is_unseen(descriptor: int) -> bool:
@@ -92,7 +101,7 @@ def _is_unseen(descriptor: int) -> bool:
 
 
 def _write_to_log(folder: str) -> None:
-    name = os.environ.get(RUN_VARIABLE, "unknown").replace("/", "_")
+    name = name_of(dict(os.environ)).replace("/", "_")
     try:
         log = os.open(os.path.join(folder, name + ".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # noqa: PTH118
     except OSError:

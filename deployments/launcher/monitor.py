@@ -15,6 +15,7 @@ import psutil
 
 from delegation.stack_state import start_of
 from deployments.launcher.runs import LaunchedRun, remember
+from deployments.processes import wake_on_signals
 
 # Prefect kills the client 30 s after it asked it to end, and says Cancelled then: the tree has to be gone before.
 GRACE_SECONDS = 27.0
@@ -104,7 +105,7 @@ def watch(
     connection: socket.socket, start: Callable[[], int], flow_run_id: str, runs: Path, client_pid: int | None
 ) -> None:
     """Start the flow process and answer the client when all of it has ended. `start` returns the forked pid."""
-    wake = _wake_on_signals()
+    wake = wake_on_signals(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT)
     child = start()
     run = LaunchedRun(flow_run_id, child, start_of(child) or 0.0, os.getpid(), start_of(os.getpid()) or 0.0, client_pid)
     note = remember(runs, run)
@@ -116,21 +117,6 @@ def watch(
         return
     finally:
         connection.close()
-
-
-def _wake_on_signals() -> int:
-    """A descriptor that can be read whenever a child ended or this process was asked to end."""
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _nothing)
-    return reader
-
-
-def _nothing(*_: object) -> None:
-    """A handler has to be there for the wake-up descriptor to be written."""
 
 
 def _living_below() -> list[psutil.Process]:

@@ -22,7 +22,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from deployments.launcher.client import RUN_VARIABLE
+from deployments.launcher.client import QUESTION_VARIABLE, QUESTIONS, name_of
+from deployments.launcher.lean import complete_models, leave_out, prefect_settings
 from deployments.launcher.monitor import watch
 from deployments.launcher.runs import launched_runs
 from deployments.processes import adopt_orphans, end_with_parent
@@ -36,7 +37,15 @@ _ENGINE = (
     "prefect.results",
 )
 _ALSO = ("prefect.deployments.steps.pull", "prefect.events.worker", "prefect.events.clients", "prefect.blocks.system")
-_FLOWS = ("flows.delegation", "flows.reading")  # names: objects are built beneath them, in the flow process
+_LATE = (  # what these import when they are first used, found by comparing the modules at the end of a run
+    "anyio._backends._asyncio",
+    "encodings.idna",
+    "prefect._internal.observers",
+    "prefect.utilities.visualization",
+    "rich._emoji_codes",
+)
+_TABLES = ("psycopg", "sqlalchemy.dialects.postgresql.psycopg")
+_FLOWS = ("flows.delegation", "flows.reading", "flows.night_shift", "flows.comparison", QUESTIONS)  # names alone
 _REQUEST_SECONDS = 10
 _LARGEST_REQUEST = 8_000_000
 _PEER = struct.Struct("3i")
@@ -44,12 +53,14 @@ _PEER = struct.Struct("3i")
 
 def main() -> None:
     socket_path, runs = Path(sys.argv[1]), Path(sys.argv[2])
-    for module in (*_ENGINE, *_ALSO, *_FLOWS):
+    for module in (*_ENGINE, *_ALSO, *_LATE, *_TABLES, *_FLOWS):
         _preload(module)
+    complete_models()
+    _find_walls()
     listener = _listener(socket_path)
     gc.collect()
     gc.freeze()  # a collection in a child would copy the shared pages
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # monitors are not waited for
+    signal.signal(signal.SIGCHLD, _collect)
     _say(f"ready on {socket_path}, {threading.active_count()} thread(s)")
     while True:
         connection, _ = listener.accept()
@@ -61,12 +72,32 @@ def main() -> None:
         connection.close()
 
 
+def _collect(*_: object) -> None:
+    """Monitors that have ended. (Ignoring the signal would do, but then the launcher's times would not hold theirs.)"""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
 def _preload(module: str) -> None:
     """A module that cannot be imported fails in the flow process, where Prefect shows why."""
     try:
         importlib.import_module(module)
     except Exception:
         _say(f"cannot preload {module}:\n{traceback.format_exc(limit=-3)}")
+
+
+def _find_walls() -> None:
+    """Try once for all runs whether commands can be confined. Where they cannot, each run looks again."""
+    from delegation.confinement.choice import probe
+
+    try:
+        if probe().confiner is None:
+            probe.cache_clear()
+    except Exception:
+        _say(f"cannot try the walls:\n{traceback.format_exc(limit=-3)}")
 
 
 def _listener(path: Path) -> socket.socket:
@@ -140,7 +171,7 @@ def _run(connection: socket.socket, request: dict[str, Any], descriptors: list[i
             os.close(descriptor)
         return pid
 
-    watch(connection, start, str(request["env"].get(RUN_VARIABLE, "unknown")), runs, peer)
+    watch(connection, start, name_of(request["env"]), runs, peer)
 
 
 def _become_flow_process(request: dict[str, Any], descriptors: list[int]) -> None:
@@ -156,9 +187,12 @@ def _become_flow_process(request: dict[str, Any], descriptors: list[int]) -> Non
         _take_descriptors(descriptors)
         os.chdir(request["cwd"])
         os.umask(int(request["umask"]))
+        known = prefect_settings(os.environ)
         os.environ.clear()
         os.environ.update(request["env"])
-        code = _engine()
+        are_known = prefect_settings(os.environ) == known
+        run = _question if QUESTION_VARIABLE in os.environ else _engine
+        code = run(settings_are_known=are_known)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -172,10 +206,26 @@ def _take_descriptors(descriptors: list[int]) -> None:
     os.closerange(3, 65_536)
 
 
-def _engine() -> int:
+def _question(*, settings_are_known: bool) -> int:
+    random.seed()
+
+    def before_recording() -> None:
+        if not settings_are_known:
+            _settings_of_this_environment()
+        leave_out(os.environ)
+
+    try:
+        return int(importlib.import_module(QUESTIONS).main(before_recording))
+    except SystemExit as stop:
+        return _exit_code(stop)
+
+
+def _engine(*, settings_are_known: bool) -> int:
     random.seed()
     sys.argv = ["prefect.engine"]
-    _settings_of_this_environment()
+    if not settings_are_known:  # reading them takes a tenth of a short run
+        _settings_of_this_environment()
+    leave_out(os.environ)
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")
     try:
         runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)

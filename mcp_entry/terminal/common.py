@@ -16,6 +16,12 @@ AsJson = Annotated[
         name="--json", negative="", show_default=False, help="Print one JSON object on stdout and nothing else there."
     ),
 ]
+Notify = Annotated[
+    str | None,
+    Parameter(
+        show_default=False, help="Shell command that is run when it has ended; default the setting; '' for none."
+    ),
+]
 Id = Annotated[str, Parameter(name="ID", help="An id, a unique beginning or ending of one, or a running number.")]
 
 

@@ -66,7 +66,7 @@ def follow(
     from mcp_entry.watching import LOOK_SECONDS
 
     watch = verbs.watch(delegation_id)
-    with Progress(delegation_id) as progress, _interruptible() as interrupted:
+    with Progress(delegation_id) as progress, interruptible() as interrupted:
         while (receipt := watch.look()) is None:
             if interrupted.is_set():
                 raise KeyboardInterrupt
@@ -78,7 +78,7 @@ def follow(
 
 
 @contextmanager
-def _interruptible() -> Generator[threading.Event]:
+def interruptible() -> Generator[threading.Event]:
     """Set by Ctrl-C. The exception that Python would raise instead is lost when it hits a finaliser of a library."""
     interrupted = threading.Event()
     if threading.current_thread() is not threading.main_thread():

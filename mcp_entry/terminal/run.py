@@ -9,13 +9,15 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from delegation.errors import UsageError
+from delegation.ids import COMPARISON_PREFIX
 from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
 from mcp_entry.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
+from mcp_entry.reruns import RerunFrom
 from mcp_entry.results import Started
-from mcp_entry.service import RerunFrom, Service
+from mcp_entry.service import Service
 from mcp_entry.terminal.card_input import CardOptions, TaskSource, card_of
-from mcp_entry.terminal.common import AsJson, Id, print_json, print_line, say, service
+from mcp_entry.terminal.common import AsJson, Id, Notify, print_json, print_line, say, service
 from mcp_entry.terminal.follow import StoppedWaiting, follow
 from mcp_entry.wording import watch_command
 
@@ -30,13 +32,14 @@ def run(
     task_file: Annotated[str | None, Parameter(help="Read the task from a file; `-` is stdin.")] = None,
     card: Annotated[Path | None, Parameter(help="A card as JSON or TOML; flags win over it.")] = None,
     options: Annotated[CardOptions, Parameter(name="*")] = CardOptions(),  # noqa: B008  # frozen, all defaults
+    notify: Notify = None,
     no_wait: NoWait = False,
     json: AsJson = False,
 ) -> int:
     """Delegate one piece of work, wait, and report its outcome as the exit code."""
     wanted = card_of(options, TaskSource(task, task_file, card))
     verbs = service()
-    return _report(verbs, verbs.submit(wanted), wait=not no_wait, as_json=json)
+    return _report(verbs, verbs.submit(wanted, notify=notify), wait=not no_wait, as_json=json)
 
 
 def wait(
@@ -69,9 +72,13 @@ def rerun(
     which: Id,
     *,
     from_: Annotated[
-        RerunFrom, Parameter(name="--from", help="start: a new delegation. verify: judge the patch again.")
+        RerunFrom,
+        Parameter(
+            name="--from",
+            help="start: a new delegation. agent: take up one that failed. verify: judge the patch again.",
+        ),
     ] = "start",
-    model: Annotated[str | None, Parameter(help="Another model; only from the start.")] = None,
+    model: Annotated[str | None, Parameter(help="Another model.")] = None,
     go_on: Annotated[
         bool,
         Parameter(
@@ -82,33 +89,35 @@ def rerun(
         ),
     ] = False,
     prompt_add: Annotated[
-        str | None, Parameter(help="With --continue: what to say next; none means why the change was not accepted.")
+        str | None,
+        Parameter(
+            help="Said after the task; with --continue said next, where none means why the change was not accepted."
+        ),
     ] = None,
-    verify: Annotated[
-        str | None, Parameter(help="With --from verify: another command than it was submitted with.")
-    ] = None,
-    setup: Annotated[str | None, Parameter(help="With --from verify: another setup command.")] = None,
+    base: Annotated[str | None, Parameter(help="From the start: another branch, tag or commit, such as HEAD.")] = None,
+    verify: Annotated[str | None, Parameter(help="Another command that judges the change.")] = None,
+    setup: Annotated[str | None, Parameter(help="Another setup command.")] = None,
     key: Annotated[str | None, Parameter(help="The same key returns the same delegation.")] = None,
     no_wait: NoWait = False,
     json: AsJson = False,
 ) -> int:
-    """Do it again and report the new outcome."""
-    if prompt_add is not None and not go_on:
-        raise UsageError("--prompt-add says how to go on: give --continue, too")
+    """Do it again and report the new outcome. What the first run left stays as it is."""
     if go_on and from_ != "start":
-        raise UsageError("--continue makes a new delegation, --from verify judges the old one again: give one of them")
-    if go_on and (verify is not None or setup is not None):
-        raise UsageError("--verify and --setup go with --from verify: leave out --continue")
+        raise UsageError(f"--continue makes a new delegation, --from {from_} runs the old one again: give one of them")
     verbs = service()
+    changes = {"model": model, "base": base, "verify": verify, "setup": setup, "key": key}
     if go_on:
-        started = verbs.go_on(which, added=prompt_add, model=model, key=key)
+        started = verbs.go_on(which, added=prompt_add, **changes)
     else:
-        started = verbs.rerun(which, start_at=from_, model=model, key=key, verify=verify, setup=setup)
+        started = verbs.rerun(which, start_at=from_, prompt_add=prompt_add, **changes)
     return _report(verbs, started, wait=not no_wait, as_json=json)
 
 
 def cancel(which: Id, *, json: AsJson = False) -> int:
-    """Ask for the end and wait for it, for a minute at most. What the agent did until then is kept."""
+    """Ask for the end and wait for it, for a minute at most. What the agent did until then is kept.
+
+    The id of a comparison ends that one, with all of its trials.
+    """
     verbs = service()
     done = verbs.cancel(which)
     state = done.state if done.had_ended else _ended_state(verbs, done.id)
@@ -120,6 +129,8 @@ def cancel(which: Id, *, json: AsJson = False) -> int:
 
 
 def _ended_state(verbs: Service, delegation_id: str) -> str:
+    if delegation_id.startswith(COMPARISON_PREFIX):
+        return verbs.comparing.state_once_ended(delegation_id, at_most_seconds=_CANCEL_SECONDS)
     try:
         return follow(verbs, delegation_id, until=time.monotonic() + _CANCEL_SECONDS).outcome
     except StoppedWaiting:
@@ -149,6 +160,8 @@ def _report(verbs: Service, started: Started, *, wait: bool, as_json: bool) -> i
 
 
 def _what_it_is(started: Started) -> str:
+    if started.taken_up:
+        return "is taken up again: its agent goes on at its last turn"
     if started.judged_again:
         return "is judged again: its verify step runs, no model is asked"
     return "submitted" if started.is_new else "is the delegation of this key"

@@ -8,8 +8,9 @@ from pydantic import BaseModel, Field, SkipValidation
 from delegation.card import Accept, Card, Expects, Isolation, Lane
 from delegation.errors import DelegateError, UsageError
 from mcp_entry.cards import checked_card, fields_of
+from mcp_entry.reruns import RerunFrom
 from mcp_entry.results import Started
-from mcp_entry.service import RerunFrom, Service
+from mcp_entry.service import Service
 from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
 from mcp_entry.tool_wording import for_tools
 from mcp_entry.views import Delegation, bounded, view_of
@@ -269,32 +270,40 @@ def _rerun(host: ToolHost) -> Any:
         delegation_id: Id | None = None,
         from_step: Annotated[
             RerunFrom,
-            Field(description="'start': a new delegation. 'verify': judge the stored patch again, no model call."),
+            Field(
+                description="'start': a new delegation. 'agent': take up one that failed. 'verify': judge the stored "
+                "patch again, no model call."
+            ),
         ] = "start",
         continue_from: Annotated[
             str | None,
             Field(description="Instead: go on with that one's change and talk."),
         ] = None,
-        prompt_add: Annotated[str | None, Field(description="What to say next; none: why it was refuted.")] = None,
-        model: Annotated[str | None, Field(description="Another model; only from the start.")] = None,
-        verify: Annotated[str | None, Field(description="With from_step 'verify': another command.")] = None,
-        setup: Annotated[str | None, Field(description="Likewise: another setup command.")] = None,
+        prompt_add: Annotated[
+            str | None,
+            Field(description="Said after the task; with continue_from said next, where none says why it was refuted."),
+        ] = None,
+        model: Annotated[str | None, Field(description="Another model.")] = None,
+        base: Annotated[str | None, Field(description="From the start: another branch, tag or commit.")] = None,
+        verify: Annotated[str | None, Field(description="Another command that judges the change.")] = None,
+        setup: Annotated[str | None, Field(description="Another setup command.")] = None,
         wait_seconds: WaitSeconds = None,
     ) -> Delegation:
-        """Do a delegation again, as a new one with this one as its parent, or only its verify step.
+        """Do a delegation again: a new one with this one as its parent, or its last steps alone.
 
         After `refuted`, `continue_from` is cheaper: the worker goes on where it stopped.
         """
         key = key_of(ctx, "rerun_delegation")
+        changes = {"model": model, "base": base, "verify": verify, "setup": setup, "key": key}
 
         def again(verbs: Service) -> Started:
-            if continue_from is None:
-                if delegation_id is None or prompt_add is not None:
-                    raise UsageError("give delegation_id to do it again, or continue_from (and prompt_add) to go on")
-                return verbs.rerun(delegation_id, start_at=from_step, model=model, key=key, verify=verify, setup=setup)
-            if delegation_id is not None or from_step != "start" or verify is not None or setup is not None:
-                raise UsageError("continue_from stands alone: leave out delegation_id, from_step, verify and setup")
-            return verbs.go_on(continue_from, added=prompt_add, model=model, key=key)
+            if (delegation_id is None) == (continue_from is None):
+                raise UsageError("give delegation_id to do it again, or continue_from to go on: one of them")
+            if delegation_id is not None:
+                return verbs.rerun(delegation_id, start_at=from_step, prompt_add=prompt_add, **changes)
+            if from_step != "start":
+                raise UsageError("continue_from makes a new delegation: leave out from_step")
+            return verbs.go_on(str(continue_from), added=prompt_add, **changes)
 
         started = await host.call_to_the_end(again)
         return await waited(host, started.id, waiting_seconds(wait_seconds, ctx), ctx)

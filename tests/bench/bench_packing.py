@@ -10,7 +10,6 @@ files, otherwise with its own defaults.
 import argparse
 import json
 import os
-import platform
 import random
 import resource
 import shutil
@@ -23,6 +22,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tests.bench.machine import system
 from tests.doubles.planted_secrets import planted
 
 ROOT = Path(__file__).parents[2]
@@ -143,7 +143,7 @@ def main() -> int:
     about = {
         "date": datetime.now(UTC).date().isoformat(), "files": len(files), "mb": round(size / 1e6, 1),
         "planted": len(planted()), "rounds": asked.rounds, "cpus": os.cpu_count(), "load": round(os.getloadavg()[0], 1),
-        "system": platform.platform(),
+        "system": system(),
     }  # fmt: skip
     if asked.json:
         print(json.dumps({**about, "rows": rows}))

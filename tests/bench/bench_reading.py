@@ -11,7 +11,6 @@ import argparse
 import http.client
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from urllib.parse import urlsplit
 from delegation.reading.admission import Wish
 from delegation.settings import load_settings
 from mcp_entry.reading import Reading
+from tests.bench.machine import system
 
 ROOT = Path(__file__).parents[2]
 _WORDS = "Is this a question?"
@@ -156,7 +156,7 @@ def rows(seconds: dict[str, list[float]], rounds: int) -> dict[str, Any]:
     }
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": platform.platform(),
+        "machine": system(),
         "rounds": rounds,
         **ways,
     }

@@ -9,7 +9,6 @@ soon as the one before it is answered. Everything is counted at the endpoint. Th
 import argparse
 import json
 import os
-import platform
 import random
 import subprocess
 import sys
@@ -31,6 +30,7 @@ from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
 from delegation.settings import load_settings
 from deployments.launcher.runs import launched_runs
 from mcp_entry.service import Service
+from tests.bench.machine import system
 
 ROOT = Path(__file__).parents[2]
 DELEGATE = Path(sys.executable).with_name("delegate")
@@ -359,7 +359,7 @@ def main() -> int:
     about = {
         "date": datetime.now(UTC).date().isoformat(), "delegations": asked.delegations, "turns": asked.turns,
         "long_turns": asked.long_turns, "served_at_once": LIMIT, "bucket": BUCKET, "retry_after": RETRY_AFTER,
-        "cpus": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "system": platform.platform(),
+        "cpus": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "system": system(),
     }  # fmt: skip
     if asked.out:
         asked.out.write_text(json.dumps({**about, "results": {name: vars(result) for name, result in results.items()}}))

@@ -7,7 +7,6 @@ counts: seconds are this machine's and this moment's.
 import argparse
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -23,6 +22,7 @@ from delegation.checkout.patch import collect
 from delegation.checkout.worktree import Worktree, create, remove
 from delegation.home import Home
 from delegation.ids import new_id
+from tests.bench.machine import system
 
 _FILES_PER_FOLDER = 100
 _EDITED = 20
@@ -150,7 +150,7 @@ def main() -> int:
         rows = [step.row() for step in measured(repo, Path(folder) / "work", asked.rounds)]
     about = {
         "date": datetime.now(UTC).date().isoformat(), "files": asked.files, "rounds": asked.rounds,
-        "cpus": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "system": platform.platform(),
+        "cpus": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "system": system(),
         "git": git(Path.cwd(), "--version").decode().strip(),
     }  # fmt: skip
     if asked.json:

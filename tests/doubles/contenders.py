@@ -118,7 +118,6 @@ def _entered(state: SharedState, holder: str, project: str, checkout: str) -> bo
         checkout=checkout,
         holder=holder,
         per_project=CEILING,
-        stagger_seconds=0.0,
         now=NOW,
     )
     return isinstance(entered, projects.Entered)

@@ -108,7 +108,11 @@ class PrefectDouble:
         return 200, "3.9.1"
 
     def _deployment(self, body: Any, name: str) -> tuple[int, Any]:
-        if not self.has_deployment or name != "delegation/delegation":
+        if not self.has_deployment or name not in (
+            "delegation/delegation",
+            "night_shift/night",
+            "comparison/comparison",
+        ):
             return 404, {"detail": "Deployment not found"}
         return 200, {"id": "00000000-0000-4000-8000-000000000001", "work_pool_name": "delegations"}
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from delegation.errors import UsageError
+from delegation.masking import MASK
 from delegation.scripted.endpoint import Call, ScriptedEndpoint, Turn
 from delegation.settings import load_settings
 from mcp_entry.program_jobs import job_fields, submit_jobs
@@ -121,6 +122,28 @@ def test_the_real_codex_repairs_and_is_verified(stack: Terminal, small_repositor
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not CODEX.exists(), reason="no Codex: `make programs-real` installs it")
+def test_the_real_codex_goes_on_in_its_thread_and_on_its_change(
+    stack: Terminal, small_repository: Path, tmp_path: Path
+):
+    turns = [Turn(calls=(Call("exec_command", {"cmd": FIX}),)), "First.", "Second."]
+    with ScriptedEndpoint(turns) as endpoint:
+        env = codex_environment(tmp_path, endpoint)
+        words = ("--repo", str(small_repository), "--agent", "codex", "--json")
+        first = stack("run", "Fix it", *words, env=env).json
+        more = ("--continue", "--prompt-add", "Now say what you did.", "--json")
+        second = stack("rerun", first["id"], *more, env=env).json
+    assert [each["answer"] for each in (first, second)] == ["First.", "Second."], second
+    threads = [json.loads((record(stack, each) / "harness.json").read_text()) for each in (first, second)]
+    assert threads[0]["session_id"] == threads[1]["session_id"]
+    assert (second["usage"]["input_tokens"], threads[1]["thread_usage"]["input_tokens"]) == (100, 300)
+    asked = endpoint.calls[-1].text
+    assert "First." in asked
+    assert "Now say what you did." in asked
+    assert second["patch"]["files"] == 1
+
+
+@pytest.mark.slow
 def test_gemini_is_refused_without_its_gate_and_works_in_its_jail_with_it(
     stack: Terminal, small_repository: Path, tmp_path: Path
 ):
@@ -216,4 +239,4 @@ def test_claude_code_gets_the_endpoint_and_the_key_of_its_model(
     receipt = ran.json
     assert (ran.code, receipt["outcome"]) == (0, "verified"), ran.stderr
     assert receipt["model_used"] == "local-scripted"
-    assert receipt["answer"] == f"*** at {endpoint.base_url.removesuffix('/v1')}"
+    assert receipt["answer"] == f"{MASK} at {endpoint.base_url.removesuffix('/v1')}"

@@ -45,9 +45,11 @@ class Killed:
         """The whole story, in a thread of its own."""
         try:
             with ScriptedEndpoint(self._turn) as endpoint:
-                self._submit(endpoint)
+                submitting = threading.Thread(target=self._submit, args=(endpoint,))
+                submitting.start()  # the run may have begun before the terminal that made it has ended
                 for time_ in range(self.times):
                     self._kill(time_)
+                submitting.join()
                 self.receipt = self.terminal("wait", self.id, "--json", timeout=400).json
                 self.requests = len(endpoint.calls)
         except BaseException as problem:
@@ -117,10 +119,23 @@ class Killed:
         raise AssertionError(f"never in {self.step}: {self._status()}")
 
     def _status(self) -> dict[str, Any]:
+        self.id = self.id or self._id_of_task()
         try:
             return json.loads((self.record / "status.json").read_text())
         except FileNotFoundError:
             return {}
+
+    def _id_of_task(self) -> str:
+        """Before the terminal has said it; no id at all where the record is not there yet."""
+        time.sleep(0.005)
+        for request in self.terminal.home.glob("delegations/dg-*/request.json"):
+            try:
+                card = json.loads(request.read_text())["card"]
+            except (OSError, ValueError, KeyError):
+                continue
+            if card["repo"] == str(self.folder / "repo"):
+                return request.parent.name
+        return ""
 
 
 @pytest.fixture(scope="module")

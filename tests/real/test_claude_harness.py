@@ -10,6 +10,8 @@ from delegation.harnesses.claude import Claude
 from delegation.harnesses.harness import Progress
 from delegation.harnesses.result import HarnessResult
 from delegation.harnesses.running import run_harness
+from delegation.harnesses.session_file import keep_session, restore_session
+from delegation.harnesses.words import is_thread_gone
 from delegation.receipt import Usage
 from delegation.request import Endpoint
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
@@ -52,7 +54,7 @@ def run_claude(
     harness = Claude(settings, claude_program())
     result = run_harness(harness, wanted, settings, cancelled=cancelled, on_progress=told.append)
     assert left_of(place) == []
-    assert told
+    assert told or order.get("resume")
     return result
 
 
@@ -107,3 +109,31 @@ def test_a_cancel_in_the_middle_of_a_command_leaves_no_process(tmp_path: Path):
         stop.set()
         thread.join(30)
     assert (found[0].status, found[0].failure_kind) == ("cancelled", None)
+
+
+def test_a_session_goes_on_in_another_tree_from_the_record(tmp_path: Path):
+    """Its file lies in the private home of a run, which goes with the tree."""
+    record = tmp_path / "record"
+    record.mkdir()
+    with ScriptedEndpoint(["First.", "Second."]) as server:
+        settings, about = harness_settings(tmp_path), {"endpoint": endpoint_of(server), "key": "key-of-glm"}
+        first = job(tmp_path, "claude", "Look.", **about)
+        begun = run_harness(Claude(settings, claude_program()), first, settings)
+        keep_session(first, begun.session_id or "", record)
+        other = tmp_path / "other"
+        other.mkdir()
+        second = job(other, "claude", "And now?", resume=begun.session_id, **about)
+        restore_session(second, record)
+        ended = run_harness(Claude(settings, claude_program()), second, settings)
+        asked = server.calls[-1].text
+    assert (ended.status, ended.answer, ended.session_id) == ("done", "Second.", begun.session_id), ended
+    assert "First." in asked
+    assert "And now?" in asked
+    assert (record / "session.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_session_that_is_not_there_is_told_by_words_that_we_know(tmp_path: Path):
+    with ScriptedEndpoint(["Never."]) as server:
+        gone = run_claude(tmp_path, server, resume="00000000-0000-4000-8000-000000000000")
+    assert gone.status == "failed"
+    assert is_thread_gone(gone.failure_message or ""), gone.failure_message

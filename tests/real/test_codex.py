@@ -20,6 +20,7 @@ from delegation.harnesses.harness import Progress
 from delegation.harnesses.placing import job_in
 from delegation.harnesses.result import HarnessResult, poll_warnings
 from delegation.harnesses.running import run_harness
+from delegation.harnesses.words import is_thread_gone
 from delegation.ids import new_id
 from delegation.receipt import Usage
 from delegation.scripted.endpoint import Call, ScriptedEndpoint, Turn
@@ -229,6 +230,13 @@ def test_a_resumed_thread_counts_only_its_own_usage(tmp_path: Path):
     assert second.thread_usage is not None
     assert second.thread_usage.input_tokens == 200
     assert second.usage.input_tokens == 100
+
+
+def test_a_thread_that_is_not_there_is_told_by_words_that_we_know(tmp_path: Path):
+    with ScriptedEndpoint(["Never."]) as endpoint:
+        gone = run_codex(tmp_path, endpoint, resume="00000000-0000-7000-8000-000000000000")
+        assert endpoint.calls == []
+    assert is_thread_gone(gone.failure_message or ""), gone.failure_message
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -112,12 +114,15 @@ class Live:
         named = {"name": f"trial-{uuid4().hex[:6]}", "work_pool_name": "delegations"}
         return self.rest.call("POST", "/deployments/", {**body, **named, "enforce_parameter_schema": False})["id"]
 
-    def run(self, deployment: str | None = None, **parameters: Any) -> "Run":
+    def run(self, deployment: str | None = None, scheduled_in: float = 0.0, **parameters: Any) -> "Run":
         out = self.folder / uuid4().hex[:8]
         out.mkdir(parents=True)
-        body = {"parameters": {"out": str(out), **parameters}, "state": {"type": "SCHEDULED"}}
+        begins = datetime.now(UTC) + timedelta(seconds=scheduled_in)
+        state = {"type": "SCHEDULED", "state_details": {"scheduled_time": begins.isoformat()} if scheduled_in else {}}
+        body = {"parameters": {"out": str(out), **parameters}, "state": state}
         path = f"/deployments/{deployment or self.deploy()}/create_flow_run"
-        return Run(self, self.rest.call("POST", path, body)["id"], out)
+        made_at = time.time()
+        return Run(self, self.rest.call("POST", path, body)["id"], out, made_at)
 
 
 @dataclass
@@ -125,6 +130,7 @@ class Run:
     live: Live
     id: str
     out: Path
+    made_at: float
 
     def read(self) -> dict[str, Any]:
         return self.live.rest.call("GET", f"/flow_runs/{self.id}")

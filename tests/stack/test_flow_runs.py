@@ -117,3 +117,12 @@ def test_the_client_is_small(live: Any):
     code = f"import runpy, sys; sys.argv = ['client', '/x']; runpy.run_path({client!r}); print(len(sys.modules))"
     done = subprocess.run([sys.executable, "-S", "-E", "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 90
+
+
+def test_a_run_begins_when_it_is_made_and_a_planned_one_at_its_moment(live: Any):
+    """The worker looks by the clock every 10 s only: without the server's events, both would take longer."""
+    deployment = live.deploy()
+    live.run(deployment).ended()
+    now, later = live.run(deployment), live.run(deployment, scheduled_in=4)
+    assert now.began()["began"] - now.made_at < 4
+    assert 3.9 < later.began()["began"] - later.made_at < 8

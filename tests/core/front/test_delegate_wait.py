@@ -3,24 +3,27 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from front import ROOT, Front
 
+from delegation.harnesses.polling import keep_beginning
 from delegation.ids import new_id
 from delegation.records import Progress
 from mcp_entry.terminal import delegate_wait
 from mcp_entry.terminal.delegate_wait import Waiter
+from mcp_entry.watching import Watch
 from tests.doubles.harness_jobs import program
 from tests.doubles.waiting import until
 
 
 @dataclass
 class Clock:
-    """Time that passes only while somebody sleeps; `then` happens at the first sleep."""
+    """Time that passes only while somebody pauses; `then` happens at the first pause."""
 
     now: float = 0.0
     then: list[Callable[[], object]] = field(default_factory=list)
@@ -28,8 +31,8 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
+    def pause(self, _: Sequence[str], left_seconds: float | None) -> None:
+        self.now += 0.5 if left_seconds is None else min(0.5, left_seconds)
         if self.then:
             self.then.pop(0)()
 
@@ -49,7 +52,7 @@ def waited(
     front: Front, *ids: str, timeout: float | None = None, clock: Clock | None = None, **how: bool
 ) -> tuple[int, list[str]]:
     clock, lines = clock or Clock(), list[str]()
-    waiter = Waiter(front.service(), lines.append, clock=clock, sleep=clock.sleep, **how)
+    waiter = Waiter(front.service(), lines.append, clock=clock, pause=clock.pause, **how)
     return waiter.wait(ids, timeout), lines
 
 
@@ -86,7 +89,7 @@ def test_a_line_comes_as_each_ends_and_with_all_after_the_last(jobs: Front, all_
         jobs.end(second, "no_change")
 
     clock = Clock(then=[end_the_second])
-    waiter = Waiter(jobs.service(), lines.append, all_first=all_first, clock=clock, sleep=clock.sleep)
+    waiter = Waiter(jobs.service(), lines.append, all_first=all_first, clock=clock, pause=clock.pause)
     assert waiter.wait([first, second]) == 0
     assert (seen, len(lines)) == ([before], 2)
 
@@ -97,6 +100,49 @@ def test_an_id_that_nobody_sees_gives_2_after_half_a_minute_and_an_earlier_timeo
     assert clock.now == pytest.approx(30, abs=1)
     assert waited(jobs, new_id("cx"), timeout=5)[0] == 3
     assert waited(jobs, submitted(jobs), new_id("cx"), timeout=60)[0] == 2
+
+
+def test_a_mix_of_four_kinds_is_told_in_the_words_of_each(jobs: Front, tmp_path: Path):
+    """Codex, Gemini, dsh and one of ours: done, unhappy, lost, accepted."""
+    models = tmp_path / "models.json"
+    models.write_text('["deepseek-v4-flash"]', encoding="utf-8")
+    agy, launcher = (program(tmp_path, name, "#!/bin/sh\n") for name in ("agy", "dsh-herdr.sh"))
+    jobs.environ |= {"DELEGATE_AGY_BIN": str(agy), "DELEGATE_GEMINI_ALLOW_DANGER": "1"}
+    jobs.environ |= {"DELEGATE_DSH_LAUNCHER": str(launcher), "DELEGATE_DSH_MODELS_FILE": str(models)}
+    codex, gemini, ours = submitted(jobs), submitted(jobs, agent="gemini"), submitted(jobs, agent=None)
+    dsh = jobs.service().submit(jobs.card("Do it", agent="dsh", model="deepseek-v4-flash")).id
+    jobs.end(codex, "no_change")
+    jobs.end(gemini, "failed", failure_kind="confinement", failure_message="jail_git_config: core.pager")
+    jobs.end(dsh, "failed", failure_kind="lost", failure_message="its process was gone")
+    jobs.end(ours, "verified")
+    code, lines = waited(jobs, codex, gemini, dsh, ours)
+    assert (code, [each.split("-")[0] for each in (codex, gemini, dsh, ours)]) == (1, ["cx", "gm", "dsh", "dg"])
+    assert [line.split()[1:3] for line in lines] == [
+        ["DONE", "outcome=no_change"],
+        ["FAILED", "failure_kind=jail_git_config"],
+        ["LOST", "failure_kind=other"],
+        ["DONE", "outcome=verified"],
+    ]
+
+
+def test_a_job_that_was_killed_says_so_and_gives_1(jobs: Front):
+    job = submitted(jobs)
+    keep_beginning(jobs.records.folder(job), datetime.now(UTC))
+    jobs.end(job, "failed", failure_kind="lost", failure_message="its process was gone again")
+    code, lines = waited(jobs, job)
+    assert code == 1
+    assert lines[0].startswith(f"{job} KILLED_ON_RESTART ")
+
+
+def test_whether_somebody_works_on_it_is_asked_at_the_interval_of_the_settings(
+    jobs: Front, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[float] = []
+    clock = Clock()
+    monkeypatch.setattr(Watch, "look", lambda _: asked.append(clock.now))
+    jobs.environ["DELEGATE_WAIT_INTERVAL"] = "4"
+    assert waited(jobs, submitted(jobs), timeout=13, clock=clock)[0] == 3
+    assert asked == [0, 4, 8, 12]
 
 
 def test_the_time_given_gives_3(jobs: Front):

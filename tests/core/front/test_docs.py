@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+from dataclasses import fields, is_dataclass
 from typing import get_args
 
 import pytest
@@ -11,7 +12,6 @@ from mcp import Client
 
 from mcp_entry.server import build
 from mcp_entry.terminal.app import VERBS
-from mcp_entry.terminal.card_input import CardOptions
 
 
 def options_of(verb: str) -> set[str]:
@@ -20,8 +20,9 @@ def options_of(verb: str) -> set[str]:
     function = getattr(importlib.import_module(f"mcp_entry.terminal.{module}"), name)
     found: set[str] = set()
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.annotation is not inspect.Parameter.empty and CardOptions in get_args(parameter.annotation):
-            found |= {_typed(each.name, each.type) for each in CardOptions.__dataclass_fields__.values()}
+        options = next((each for each in get_args(parameter.annotation) if is_dataclass(each)), None)
+        if isinstance(options, type):
+            found |= {_typed(each.name, each.type) for each in fields(options)}
         elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
             found.add(_typed(parameter.name, parameter.annotation))
     return found

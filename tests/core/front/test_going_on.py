@@ -199,7 +199,11 @@ def test_without_a_failure_to_pass_on_a_message_is_needed(stacked: Front, call: 
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--prompt-add", "x"], "give --continue, too"),
+        (["--continue", "--base", "HEAD"], "--base changes nothing with --continue"),
+        (["--prompt-add", " "], "--prompt-add is empty"),
+        (["--from", "verify", "--prompt-add", "x"], "--prompt-add changes nothing in --from verify"),
+        (["--from", "agent", "--model", "x"], "--model changes nothing in --from agent"),
+        (["--from", "agent"], "is refuted, so its agent's work is over"),
         (["--continue", "--prompt-add", "x", "--from", "verify"], "give one of them"),
     ],
 )
@@ -235,8 +239,8 @@ async def test_the_tool_goes_on_from_a_delegation_and_refuses_half_a_request(sta
         begun = await client.call_tool("rerun_delegation", asked)
         both = await client.call_tool("rerun_delegation", {**asked, "delegation_id": delegation_id})
         neither = await client.call_tool("rerun_delegation", {"wait_seconds": 0})
-        alone = await client.call_tool("rerun_delegation", {"delegation_id": delegation_id, "prompt_add": "x"})
+        step = await client.call_tool("rerun_delegation", {**asked, "from_step": "verify"})
     assert begun.structured_content is not None
     request = stacked.records.request(begun.structured_content["delegation_id"])
     assert (request.parent_id, request.added) == (delegation_id, "Look again.")
-    assert [each.is_error for each in (both, neither, alone)] == [True, True, True]
+    assert [each.is_error for each in (both, neither, step)] == [True, True, True]

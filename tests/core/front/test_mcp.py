@@ -25,6 +25,9 @@ TOOLS = {
     "list_local_agents",
     "local_backend_status",
     "delegate_batch",
+    "compare_models",
+    "submit_cards",
+    "poll_cards",
     "delegate_to_provider",
     "delegate_task",
     "delegate_agentic_task",
@@ -34,6 +37,7 @@ TOOLS = {
 }
 READ_ONLY = {
     "poll_delegations",
+    "poll_cards",
     "get_delegation_patch",
     "list_recent_delegations",
     "get_delegation_transcript",
@@ -74,7 +78,7 @@ async def test_the_input_schema_is_small_and_names_every_argument(front: Front):
         tools: list[Tool] = (await connected.list_tools()).tools
     delegate = next(tool for tool in tools if tool.name == "delegate_to_local_agent")
 
-    assert sum(len(json.dumps(tool.input_schema)) + len(tool.description or "") for tool in tools) < 24_500
+    assert sum(len(json.dumps(tool.input_schema)) + len(tool.description or "") for tool in tools) < 31_000
     assert delegate.input_schema["required"] == ["task"]
     assert {"agent_name", "task", "workdir", "max_turns", "model", "max_tokens"} <= set(
         delegate.input_schema["properties"]

@@ -47,3 +47,34 @@ def test_taking_away_needs_the_stack(night: Front):
     assert ran.code == 4
     assert "no stack runs" in ran.stderr
     assert ran.stdout == "" or "error" in json.loads(ran.stdout)
+
+
+@pytest.mark.parametrize("name", ["nosuch", "night-nosuch", "../../etc/passwd"])
+def test_a_night_that_nobody_knows_cannot_be_shown(stacked: Front, name: str):
+    ran = stacked.delegate("night", "--show", name)
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "night" in ran.stderr
+
+
+def test_a_night_is_shown_where_it_stands_and_by_its_report_once_it_has_ended(stacked: Front):
+    (stacked.repo / "cards").mkdir()
+    (stacked.repo / "cards" / "a.md").write_text(CARD, encoding="utf-8")
+    asked = json.loads(stacked.delegate("night", "cards", "--json", "--notify", "mail-me").stdout)
+    name, (run,) = asked["night_id"], stacked.prefect.runs.values()
+    assert run["parameters"]["notify"] == "mail-me"
+    folder = stacked.home / "nights" / name
+    folder.mkdir(parents=True)
+    child = {"card": "a", "content": "x", "number": 1, "delegation_id": stacked.keep(), "part": "p"}
+    (folder / "children.jsonl").write_text(json.dumps(child) + "\n", encoding="utf-8")
+    stacked.prefect.end(run["id"], "RUNNING")
+
+    ran = stacked.delegate("night", "--show", name)
+    assert ran.code == 0
+    assert ran.stdout.splitlines()[0] == f"{name}: running, 1 card begun so far"
+    assert ran.stdout.splitlines()[1].split()[::2] == [child["delegation_id"], "a"]
+    assert json.loads(stacked.delegate("night", "--show", name, "--json").stdout)["cards"][0]["card"] == "a"
+
+    stacked.prefect.end(run["id"], "FAILED", message="the folder is gone")
+    ran = stacked.delegate("night", "--show", name, "--wait")
+    assert (ran.code, ran.stdout) == (1, "")
+    assert "the folder is gone" in ran.stderr

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from front import Front, Ran
 
+from delegation.agents.transcript import entries_of
 from delegation.request import DelegationRequest
-from mcp_entry.transcripts import entries_of
 
 Call = Callable[..., Ran]
 

@@ -36,7 +36,7 @@ def test_a_busy_server_is_asked_again_until_it_answers():
         run = api.create_flow_run(api.deployment(), RUN)
 
         assert list(prefect.runs) == [run.id]
-    assert [path for _, path in prefect.requests].count("/deployments/name/delegation/delegation") == 5
+    assert [path for _, path in prefect.requests].count("/deployments/name/delegation/delegation") == 3
 
 
 def test_a_server_that_stays_busy_is_given_up_with_its_own_words():
@@ -129,3 +129,24 @@ def test_a_run_is_scheduled_again_only_after_it_has_ended():
         assert api.reschedule(run.id).state == "SCHEDULED"
         with pytest.raises(StackError, match="no longer has the flow run"):
             api.reschedule("00000000-0000-4000-8000-000000000009")
+
+
+def test_one_connection_is_kept_for_all_and_closed_for_another_server():
+    with PrefectDouble() as first, PrefectDouble() as second:
+        with PrefectApi(first.api_url) as api, PrefectApi(first.api_url) as again:
+            kept = api._http
+            assert again._http is kept
+        assert not kept.is_closed
+        with PrefectApi(second.api_url) as other:
+            assert other.is_healthy()
+        assert kept.is_closed
+        other._http.close()
+
+
+def test_a_deployment_that_has_another_id_by_now_is_read_again():
+    answers = iter([None, 404])
+    with PrefectDouble(refuse=lambda method, path: next(answers, None)) as prefect, PrefectApi(prefect.api_url) as api:
+        run = api.create_flow_run(api.deployment(), RUN)
+
+        assert list(prefect.runs) == [run.id]
+    assert [path for _, path in prefect.requests].count("/deployments/name/delegation/delegation") == 2

@@ -54,7 +54,8 @@ def test_the_worked_example_is_what_a_run_prints(front: Front, call: Callable[..
     front.end(delegation_id, "answered", answer="Done.", usage=result.usage, cost=result.cost, costs=result.costs)
 
     assert call("show", delegation_id).stdout.count(block("text")) == 1
-    receipt = Receipt.model_validate(json.loads(call("show", delegation_id, "--json").stdout))
+    shown = json.loads(call("show", delegation_id, "--json").stdout)
+    receipt = Receipt.model_validate({name: shown[name] for name in Receipt.model_fields})
     assert receipt.usage is not None
     assert receipt.usage.cached_tokens == counts()["cached"]
     assert (receipt.cost.kind, receipt.cost.amount_usd) == ("estimated", pytest.approx(0.095))

@@ -1,5 +1,8 @@
 """Tools for jobs of Codex, Gemini and dsh: all or none, in place in a caller's own worktree, in the older words."""
 
+import json
+import os
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,8 @@ from delegation.harnesses.polling import keep_beginning, keep_result
 from delegation.harnesses.result import HarnessResult
 from delegation.receipt import Cost
 from delegation.records import Progress
+from delegation.shared_state import SharedState, cooldowns
+from delegation.stack_state import read_state
 from mcp_entry.server import build
 from tests.core.front.mcp_client import content, text_of
 from tests.doubles.harness_jobs import program, repository
@@ -87,6 +92,13 @@ async def test_jobs_are_submitted_with_their_orders_and_a_watch_for_all(jobs: Fr
     assert request.order.variables["DELEGATE_CODEX_BIN"] == jobs.environ["DELEGATE_CODEX_BIN"]
 
 
+async def test_a_server_of_the_plugin_says_that_its_hook_wakes(jobs: Front):
+    jobs.environ["CLAUDE_PLUGIN_ROOT"] = "/plugin"
+    answer = await asked(jobs, "submit_codex", tasks=[{"task": "Do it", "workdir": str(jobs.repo)}])
+    assert "hook wakes this session" in answer["watch_hint"]
+    assert answer["watch"]
+
+
 async def test_one_bad_task_starts_none_and_is_named_by_its_number(jobs: Front, tmp_path: Path):
     good = {"task": "Do it", "workdir": str(jobs.repo)}
     said = await refused(jobs, "submit_codex", tasks=[good, {**good, "model": "gpt-5.6"}])
@@ -129,7 +141,100 @@ async def test_a_poll_speaks_the_older_words_at_every_stage(jobs: Front):
     assert found[1]["last_activity_age_s"] < 60
     assert (found[2]["final_response"], found[2]["verdict"]["outcome"]) == ("Did it.", "unverified")
     assert (found[3]["failure_kind"], found[3]["error"]) == ("quota", "plan limit")
-    assert answer["account"] == "ok"
+    assert answer["account"]["status"] == "ok"
+
+
+async def test_a_job_whose_process_died_was_killed_where_it_had_begun_and_is_lost_elsewhere(jobs: Front):
+    begun, never = await submitted(jobs, {"task": "One"}, {"task": "Two"})
+    keep_beginning(jobs.records.folder(begun), NOW)
+    for each in (begun, never):
+        jobs.end(each, "failed", failure_kind="lost", failure_message="its process was gone again")
+    found = (await asked(jobs, "poll_codex", ids=[begun, never]))["jobs"]
+    assert [job["status"] for job in found] == ["killed_on_restart", "lost"]
+    assert found[0]["error"] == "its process was gone again"
+
+
+async def test_a_working_job_names_the_process_and_session_that_own_it(jobs: Front):
+    (job_id,) = await submitted(jobs, {"task": "Do it"})
+    jobs.records.write_status(job_id, Progress(step="agent", pid=os.getpid()))
+    (job,) = (await asked(jobs, "poll_codex", ids=[job_id]))["jobs"]
+    assert job["owner"] == {"pid": os.getpid(), "sid": os.getsid(0), "alive": True}
+    jobs.records.write_status(job_id, Progress(step="agent", pid=2**22 + 1))
+    (job,) = (await asked(jobs, "poll_codex", ids=[job_id]))["jobs"]
+    assert job["owner"]["sid"] is None
+
+
+async def test_a_poll_tells_of_the_account_whatever_jobs_it_asks_for(jobs: Front):
+    """A cooldown of another session's job counts for this one, too."""
+    state = read_state(jobs.settings.home)
+    assert state is not None
+    until = datetime.now(UTC) + timedelta(seconds=90)
+    with SharedState(state.database_url) as shared:
+        cooldowns.begin(shared, "codex", until=until, kind="throttled", reason="429", now=datetime.now(UTC))
+    account = (await asked(jobs, "poll_codex", ids=["cx-no-such"]))["account"]
+    assert (account["status"], account["reason"]) == ("cooldown", "429")
+    assert 80 < account["retry_in_s"] <= 90
+    assert account["effective_caps"] == {"everywhere": 8, "per_project": 6}
+
+
+async def test_much_of_the_week_is_a_warning_in_submit_and_poll(jobs: Front, tmp_path: Path):
+    week = {"used_percent": 91, "window_minutes": 10_080, "resets_at": int(time.time()) + 86_400}
+    event = {"timestamp": NOW.isoformat(), "payload": {"rate_limits": {"secondary": week}}}
+    folder = tmp_path / "codex-home" / "sessions" / "2026" / "11" / "30"
+    folder.mkdir(parents=True)
+    (folder / "rollout-a.jsonl").write_text(json.dumps(event) + "\n", encoding="utf-8")
+    answer = await asked(jobs, "submit_codex", tasks=[{"task": "Do it", "workdir": str(jobs.repo)}])
+    assert answer["warning"].startswith("91 % of the week's Codex plan is used")
+    (job,) = (await asked(jobs, "poll_codex", ids=[answer["jobs"][0]["id"]]))["jobs"]
+    assert job["warning"] == answer["warning"]
+    jobs.environ["DELEGATE_CODEX_QUOTA_REFUSE_PCT"] = "90"
+    task = {"task": "Do it", "workdir": str(jobs.repo)}
+    assert "allow_over_quota" in await refused(jobs, "submit_codex", tasks=[task])
+    assert await asked(jobs, "submit_codex", tasks=[{**task, "allow_over_quota": True}])
+
+
+async def test_a_job_that_has_ended_is_not_cancelled_any_more(jobs: Front):
+    (job_id,) = await submitted(jobs, {"task": "Do it"})
+    ended(jobs, job_id)
+    assert (await asked(jobs, "cancel_codex", id=job_id))["status"] == "done"
+
+
+async def test_the_same_tool_use_sent_again_is_the_same_jobs(jobs: Front):
+    """A client that gave up waiting sends its call again."""
+    given = {"tasks": [{"task": text, "workdir": str(jobs.repo)} for text in ("One", "Two")]}
+    meta: Any = {"claudecode/toolUseId": "toolu_7"}
+    async with client(jobs) as connected:
+        first, again = [content(await connected.call_tool("submit_codex", given, meta=meta)) for _ in range(2)]
+    assert [job["id"] for job in again["jobs"]] == [job["id"] for job in first["jobs"]]
+    assert [job["duplicate_of_key"] for job in again["jobs"]] == [True, True]
+    assert len(jobs.records.ids()) == 2
+
+
+async def test_an_answer_of_gemini_has_its_own_names(jobs: Front):
+    (job_id,) = await submitted(jobs, {"task": "Do it"})
+    result = HarnessResult.model_validate(
+        {
+            "harness": "gemini",
+            "cost": Cost(amount_usd=None, kind="flat_plan"),
+            "answer": "Looked.",
+            "session_id": "c-1",
+            "exit_code": 0,
+            "started_at": NOW - timedelta(seconds=90),
+            "ended_at": NOW,
+        }
+    )
+    keep_result(jobs.records.folder(job_id), result)
+    jobs.end(job_id, "answered")
+    (job,) = (await asked(jobs, "poll_codex", ids=[job_id]))["jobs"]
+    told = {name: job[name] for name in ("status", "response", "conversation_id", "duration_s", "exit_code")}
+    assert told == {
+        "status": "done",
+        "response": "Looked.",
+        "conversation_id": "c-1",
+        "duration_s": 90.0,
+        "exit_code": 0,
+    }
+    assert "usage" in job
 
 
 async def test_a_job_of_another_program_is_unknown_here(jobs: Front):

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -168,3 +169,51 @@ def test_an_endpoint_of_this_machine_that_is_off_is_not_called_ok(
     file.unlink()
     monkeypatch.setenv("DELEGATE_LOCAL_URL", url)
     assert findings(capsys, expect=0)["model"]["detail"] == f"nothing listens at {url}"
+
+
+def _say_a_stack_runs(root: Path, socket_path: Path) -> None:
+    (root / "stack").mkdir(parents=True)
+    me = process_id(os.getpid())
+    assert me is not None
+    state = StackState(
+        version="0", config_hash="", keeper=me, api_url="http://127.0.0.1:9/api", ui_url="http://127.0.0.1:9",
+        database_url="sqlite://", prefect_home="", work_pool="delegations", launcher_socket=str(socket_path),
+        launcher_command=(), started_at=datetime.now(UTC),
+    )  # fmt: skip
+    write_state(Home(root, root / "config" / "delegate.toml"), state)
+
+
+def test_a_launcher_that_does_not_answer_is_told_with_what_happens_instead(
+    capsys: pytest.CaptureFixture[str], own_home: Path
+):
+    _say_a_stack_runs(own_home, own_home / "no.sock")
+    found = findings(capsys, expect=0)["launcher"]
+    assert found["verdict"] == "optional"
+    assert "python -m prefect.engine" in str(found["detail"])
+    assert "launcher.log" in str(found["remedy"])
+
+
+def test_a_launcher_that_was_turned_off_is_said_to_be_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("DELEGATE_LAUNCHER", "0")
+    assert "off by DELEGATE_LAUNCHER" in str(findings(capsys, expect=0)["launcher"]["detail"])
+
+
+def test_a_launcher_that_serves_is_said_to_do_so(capsys: pytest.CaptureFixture[str], own_home: Path):
+    with tempfile.TemporaryDirectory(dir="/tmp") as short, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{short}/s")
+        listener.listen()
+        _say_a_stack_runs(own_home, Path(short, "s"))
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b'["a", "b"]\n')
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        found = findings(capsys, expect=0)["launcher"]
+        thread.join(10)
+    assert (found["verdict"], found["detail"]) == ("ok", "forks the flow processes; 2 live now")

@@ -1,0 +1,235 @@
+"""The worker that is woken by events: what is due, when it looks again, and where a run is started."""
+
+import asyncio
+import inspect
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from prefect.client.schemas.objects import Flow, FlowRun, State, StateType
+from prefect.client.schemas.responses import WorkerFlowRunResponse
+
+from deployments.launcher import lean
+from deployments.prompt_worker import PromptWorker, _folder_and_entrypoint, _remembering
+
+
+class Server:
+    """The one call that looks for runs."""
+
+    def __init__(self, *seconds: float) -> None:
+        moments = [datetime.now(UTC) + timedelta(seconds=each) for each in seconds]
+        self.found = [_planned(moment) for moment in moments]
+        self.asked: list[datetime] = []
+
+    async def get_scheduled_flow_runs_for_work_pool(self, **asked: Any) -> list[WorkerFlowRunResponse]:
+        self.asked.append(asked["scheduled_before"])
+        return self.found
+
+
+def _planned(moment: datetime) -> WorkerFlowRunResponse:
+    run = FlowRun(flow_id=uuid4(), next_scheduled_start_time=moment)  # pyright: ignore[reportArgumentType]
+    return WorkerFlowRunResponse(work_pool_id=uuid4(), work_queue_id=uuid4(), flow_run=run)
+
+
+def worker(server: Any, *, listens: bool = True) -> PromptWorker:
+    made = PromptWorker(pool="p", name="w")
+    made._client, made._listens, made._has_successfully_synced = server, listens, True
+    return made
+
+
+def looked(made: PromptWorker) -> tuple[list[Any], float]:
+    """What was handed on to be started, and the seconds until the next look."""
+    started: list[Any] = []
+
+    async def submit(flow_run_response: list[Any]) -> list[Any]:
+        started.extend(flow_run_response)
+        return started
+
+    made._submit_scheduled_flow_runs = submit  # type: ignore[method-assign]
+    return started, asyncio.run(made._look())
+
+
+def test_only_what_is_due_is_started_and_the_next_look_is_when_more_becomes_due():
+    server = Server(-1, 3, 8)
+    started, pause = looked(worker(server))
+    assert started == server.found[:1]
+    assert 2 < pause <= 3
+    assert server.asked[0] > datetime.now(UTC) + timedelta(seconds=10)
+
+
+def test_while_it_hears_the_server_it_looks_seldom_and_else_often():
+    assert looked(worker(Server()))[1] == 10
+    assert looked(worker(Server(), listens=False))[1] == 0.5
+
+
+def test_a_server_that_is_away_ends_nothing_and_is_asked_again():
+    class Away:
+        async def get_scheduled_flow_runs_for_work_pool(self, **_: Any) -> Any:
+            raise ConnectionError("nobody there")
+
+    assert looked(worker(Away())) == ([], 2.0)
+
+
+def test_an_event_wakes_it_at_once():
+    async def woken() -> float:
+        server = Server()
+        made = worker(server)
+        looking = asyncio.create_task(made._keep_looking())
+        while not server.asked:
+            await asyncio.sleep(0.01)
+        began = asyncio.get_running_loop().time()
+        made._hears(True)
+        while len(server.asked) < 2:
+            await asyncio.sleep(0.01)
+        looking.cancel()
+        return asyncio.get_running_loop().time() - began
+
+    assert asyncio.run(woken()) < 5
+
+
+def test_what_is_read_is_remembered_for_a_moment_and_every_reader_has_a_copy(monkeypatch: pytest.MonkeyPatch):
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr("deployments.prompt_worker.time.monotonic", lambda: clock.now)
+    reads: list[Any] = []
+
+    async def read(id_: Any) -> Flow:
+        reads.append(id_)
+        return Flow(id=id_, name="f", labels={"a": "b"})
+
+    async def course() -> None:
+        remembered, id_ = _remembering(read), uuid4()
+        first = await remembered(id_)
+        first.labels["a"] = "changed"
+        assert (await remembered(id_)).labels == {"a": "b"}
+        assert reads == [id_]
+        clock.now += 6
+        await remembered(id_)
+        assert reads == [id_, id_]
+
+    asyncio.run(course())
+
+
+def _configuration(**deployment: Any) -> Any:
+    related = {"deployment": SimpleNamespace(**deployment)} if deployment else {}
+    return SimpleNamespace(_related_objects=related, working_dir=None)
+
+
+_SET = "prefect.deployments.steps.set_working_directory"
+
+
+def test_a_module_in_a_known_folder_is_started_there_without_its_pull_steps(tmp_path: Path):
+    steps = [{_SET: {"directory": str(tmp_path)}}]
+    assert _folder_and_entrypoint(_configuration(entrypoint="flows.a.b", pull_steps=steps)) == (
+        tmp_path,
+        {"PREFECT__FLOW_ENTRYPOINT": "flows.a.b"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "steps"),
+    [
+        ("flows/a.py:b", [{_SET: {"directory": "/tmp"}}]),
+        ("flows.a.b", [{_SET: {"directory": "/nowhere-at-all"}}]),
+        ("flows.a.b", [{_SET: {"directory": "/tmp"}}, {_SET: {"directory": "/"}}]),
+        ("flows.a.b", [{"prefect.deployments.steps.git_clone": {"repository": "x"}}]),
+        ("flows.a.b", None),
+        (None, [{_SET: {"directory": "/tmp"}}]),
+    ],
+)
+def test_every_other_deployment_is_loaded_as_prefect_loads_it(entrypoint: str | None, steps: Any):
+    assert _folder_and_entrypoint(_configuration(entrypoint=entrypoint, pull_steps=steps)) == (None, {})
+
+
+def test_it_is_not_entered_among_prefects_types_of_workers():
+    from prefect.workers.base import BaseWorker
+    from prefect.workers.process import ProcessWorker
+
+    assert BaseWorker.get_worker_class_from_type("process") is ProcessWorker
+
+
+def test_a_flow_process_knows_the_names_that_its_events_refer_to_without_asking():
+    from prefect.events.related import RESOURCE_CACHE, related_resources_from_run_context
+
+    ids = {name: uuid4() for name in ("flow", "deployment", "queue", "run")}
+    configuration = SimpleNamespace(
+        _related_objects={
+            "flow": SimpleNamespace(id=ids["flow"], name="delegation", tags=["t"]),
+            "deployment": SimpleNamespace(id=ids["deployment"], name="delegation", tags=[]),
+        }
+    )
+    run = FlowRun(
+        id=ids["run"],
+        flow_id=ids["flow"],
+        name="r",
+        deployment_id=ids["deployment"],
+        work_queue_id=ids["queue"],
+        work_queue_name="q",
+        work_pool_name="delegations",
+    )
+    pool = SimpleNamespace(id=uuid4(), name="delegations")
+    environment = lean.related_variable(configuration, pool, run)
+    RESOURCE_CACHE.clear()
+    lean._know_related(environment[lean.RELATED_VARIABLE])
+    context = SimpleNamespace(flow_run=run)
+    nobody = SimpleNamespace(read_flow=None, read_deployment=None, read_work_queue=None, read_work_pool=None)
+
+    async def related() -> list[str]:
+        from unittest.mock import patch
+
+        with patch("prefect.context.FlowRunContext.get", return_value=context):
+            found = await related_resources_from_run_context(nobody)  # type: ignore[arg-type]
+            return [each.root.get("prefect.resource.name", each.id) for each in found]
+
+    assert asyncio.run(related()) == ["r", "delegation", "delegation", "q", "delegations", "prefect.tag.t"]
+    RESOURCE_CACHE.clear()
+
+
+def test_a_run_that_somebody_suspends_hears_of_it(monkeypatch: pytest.MonkeyPatch):
+    from contextlib import nullcontext
+
+    from prefect._flow_run_suspension import FlowRunSuspensionRequest
+    from prefect.exceptions import Pause
+
+    states = [State(type=StateType.RUNNING), State(type=StateType.PAUSED, name="Suspended")]
+    client = SimpleNamespace(read_flow_run=lambda id_: SimpleNamespace(state=states.pop(0) if states else None))
+    monkeypatch.setattr("prefect.client.orchestration.get_client", lambda **_: nullcontext(client))
+    request = FlowRunSuspensionRequest()
+    with lean._observe_suspension(uuid4(), request, 0.01):
+        while states:
+            pass
+    with pytest.raises(Pause):
+        request.raise_if_requested()
+
+
+def test_what_is_left_out_is_still_there_to_be_left_out():
+    """Prefect's own names, which a new version may change: then each run costs more, and this says where to look."""
+    from prefect import flow_engine
+    from prefect._flow_run_suspension import observe_flow_run_suspension
+
+    assert list(inspect.signature(observe_flow_run_suspension).parameters)[:2] == ["flow_run_id", "suspension_request"]
+    assert "observe_flow_run_suspension(" in inspect.getsource(flow_engine)
+
+
+def test_prefects_settings_are_compared_without_what_differs_for_every_run():
+    given = {"PREFECT_API_URL": "u", "PREFECT__FLOW_RUN_ID": "1", "PREFECT_WORKER_NAME": "w", "PATH": "p"}
+    assert lean.prefect_settings(given) == {"PREFECT_API_URL": "u"}
+
+
+def test_the_server_looks_for_planned_work_once_a_second_and_starts_as_it_is():
+    code = (
+        "import inspect, json; from deployments.quiet_server import look_once_a_second; look_once_a_second()\n"
+        "from docket import Worker; found = inspect.signature(Worker.__init__).parameters\n"
+        "print(json.dumps({name: str(each.default) for name, each in found.items()}))"
+    )
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[3]), "HOME": os.environ["HOME"]}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert (found["minimum_check_interval"], found["scheduling_resolution"]) == ("0:00:01", "0:00:01")
+    assert (found["concurrency"], found["redelivery_timeout"]) == ("10", "0:05:00")
