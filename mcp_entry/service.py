@@ -113,10 +113,6 @@ class Service:
 
         return Watch(self.settings, self.records, delegation_id)
 
-    def summaries(self, limit: int | None) -> Sequence[Summary]:
-        """Newest first, from the disk alone."""
-        return list(self.records.summaries(limit))
-
     def summary(self, text: str) -> Summary:
         """One delegation, from the disk alone. A record that cannot be read has a `problem`."""
         return self.records.summary(self.identify(text))

@@ -4,6 +4,7 @@ A library that prints, a child that writes to descriptor 1 or reads from 0, a wa
 the protocol, for by then 1 is stderr and 0 is empty. The SDK does the same while it serves, but not before and after.
 """
 
+import gc
 import io
 import os
 import signal
@@ -37,8 +38,11 @@ def serve(reader_config: str | None = None) -> NoReturn:
     pending = Pending()
     _leave_on_interrupt()
     _leave_with_parent(pending)
+    gc.disable()  # what loading makes stays for good: looking through it again and again is a tenth of the start
     from mcp_entry.server import run
 
+    gc.freeze()
+    gc.enable()
     try:
         run(_text(wire.reading, "r"), _text(wire.writing, "w"), pending, reader_config)
     except BaseExceptionGroup as group:

@@ -3,15 +3,17 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Event
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 from pydantic import Field
 
-from delegation.reading.admission import Wish
-from delegation.reading.question import Answer
 from mcp_entry.service import Service
 from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected
+
+if TYPE_CHECKING:  # a server that starts shows its tools before it needs what they use
+    from delegation.reading.admission import Wish
+    from delegation.reading.question import Answer
 
 GROUP = "reading"
 _HEARTBEAT_SECONDS = 15.0
@@ -90,16 +92,18 @@ def _resume(host: ToolHost) -> Any:
     return resume
 
 
-def _wish(limit: int | None, schema: dict[str, Any] | None, model: str | None, *, refuse: bool = False) -> Wish:
+def _wish(limit: int | None, schema: dict[str, Any] | None, model: str | None, *, refuse: bool = False) -> "Wish":
+    from delegation.reading.admission import Wish
+
     return Wish(limit, schema, "refuse" if refuse else "split", model)
 
 
-def _asked(verbs: Service, ask: Callable[[Service, Event], Answer], given_up: Event) -> Answer:
+def _asked(verbs: Service, ask: "Callable[[Service, Event], Answer]", given_up: Event) -> "Answer":
     verbs.reading.lives_on = True
     return ask(verbs, given_up)
 
 
-async def _answered(host: ToolHost, ctx: Ctx, ask: Callable[[Service, Event], Answer]) -> str:
+async def _answered(host: ToolHost, ctx: Ctx, ask: "Callable[[Service, Event], Answer]") -> str:
     """The text. A call that is given up ends its request; one that takes long tells now and then that it lives."""
     given_up, done = Event(), anyio.Event()
 

@@ -97,12 +97,15 @@ def test_a_retry_keeps_what_the_first_run_left_once_for_each_receipt(
 ):
     folder = stacked.records.folder(submitted.id)
     (folder / "candidate.log").write_text("1 failed", encoding="utf-8")
+    (folder / "out").mkdir()
+    (folder / "out" / "change.patch").write_text("for review", encoding="utf-8")
     own = stacked.records.entry(submitted.id).flow_run_id
     prepared(stacked, monkeypatch, None, submitted, own)
     (folder / "candidate.log").write_text("half of ano", encoding="utf-8")  # and then its process died
     prepared(stacked, monkeypatch, None, submitted, own)
     assert (folder / "earlier" / "1" / "candidate.log").read_text(encoding="utf-8") == "1 failed"
     assert (folder / "earlier" / "1" / "patch.diff").read_bytes() == b"+x\n"
+    assert (folder / "earlier" / "1" / "out" / "change.patch").read_text(encoding="utf-8") == "for review"
     stacked.end(submitted.id, "verified", patch=b"+y\n")
     prepared(stacked, monkeypatch, None, submitted, own)
     assert sorted(path.name for path in (folder / "earlier").iterdir()) == ["1", "2"]

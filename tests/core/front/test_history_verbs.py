@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -139,6 +140,16 @@ def test_export_writes_to_stdout_or_to_a_file_of_ones_own(past: PastRecords, cal
         assert database.execute("SELECT delegation_id FROM delegations").fetchall() == [(verified,)]
     said = call("export", "--format", "csv", "--out", "history.csv")
     assert (said.stdout, said.stderr) == ("", f"delegate: 2 delegations written to {front.repo / 'history.csv'}\n")
+
+
+def test_an_export_never_takes_the_place_of_a_device_or_a_pipe(past: PastRecords, call: Call, front: Front):
+    past.add("verified")
+    os.mkfifo(front.repo / "pipe")
+    (front.repo / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        ran = call("export", "--out", name)
+        assert (ran.code, "is a device or a pipe: name a plain file" in ran.stderr) == (2, True)
+    assert stat.S_ISFIFO((front.repo / "link").stat().st_mode)
 
 
 def test_an_export_masks_the_keys_that_a_task_quotes(past: PastRecords, call: Call):

@@ -1,9 +1,12 @@
 """`delegate night`: what cannot be a night is refused before the stack hears of it."""
 
 import json
+from collections.abc import Callable
 
 import pytest
-from front import Front
+from front import Front, Ran
+
+from mcp_entry import night_watch
 
 CARD = "---\nrepo: ..\n---\nFix it.\n"
 
@@ -78,3 +81,26 @@ def test_a_night_is_shown_where_it_stands_and_by_its_report_once_it_has_ended(st
     ran = stacked.delegate("night", "--show", name, "--wait")
     assert (ran.code, ran.stdout) == (1, "")
     assert "the folder is gone" in ran.stderr
+
+
+def test_a_night_that_is_not_taken_up_again_did_not_end_well_for_whoever_waits(
+    stacked: Front, call: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(night_watch, "_RESUME_SECONDS", -1.0)
+    (stacked.repo / "cards").mkdir()
+    (stacked.repo / "cards" / "a.md").write_text(CARD, encoding="utf-8")
+    name = json.loads(call("night", "cards", "--json").stdout)["night_id"]
+    (run,) = stacked.prefect.runs.values()
+    stacked.prefect.end(run["id"], "CRASHED", message="its process died")
+    ran = call("night", "--show", name, "--wait")
+    assert (ran.code, ran.stdout) == (1, "")
+    assert "its process died" in ran.stderr
+
+
+def test_a_report_that_cannot_be_read_is_named(stacked: Front, call: Callable[..., Ran]):
+    folder = stacked.home / "nights" / "night-x"
+    folder.mkdir(parents=True)
+    (folder / "report.json").write_text("{", encoding="utf-8")
+    ran = call("night", "--show", "night-x")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert f"{str(folder / 'report.json')!r} is damaged" in ran.stderr

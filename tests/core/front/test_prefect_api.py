@@ -119,7 +119,8 @@ def test_cancelling_a_run_that_waits_ends_it_and_one_that_has_ended_stays():
         assert api.cancel("00000000-0000-4000-8000-000000000009") is None
 
 
-def test_a_run_is_scheduled_again_only_after_it_has_ended():
+def test_a_run_is_scheduled_again_only_after_it_has_ended(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("mcp_entry.prefect_api._ENDING_SECONDS", 0.3)
     with PrefectDouble() as prefect, PrefectApi(prefect.api_url) as api:
         run = api.create_flow_run(api.deployment(), RUN)
         with pytest.raises(StackError, match="has not ended"):

@@ -131,7 +131,7 @@ def test_a_pause_lasts_until_the_server_tells_of_a_change(front: Front, waits: A
     with served(stream) as found:
         pauses, slept = waits(found)
         with pauses:
-            until(lambda: pauses([job]) or stream.connection is not None, 10, "it listens")
+            until(lambda: stream.connection is not None or pauses([job]), 10, "it listens")
             slept.clear()
             threading.Timer(0.2, stream.tell).start()
             begun = time.monotonic()

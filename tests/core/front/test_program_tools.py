@@ -12,6 +12,7 @@ from front import Front
 from mcp import Client
 
 from delegation.checkout.git import git
+from delegation.errors import ConflictError
 from delegation.harnesses.codex_login import stop_for_auth
 from delegation.harnesses.polling import keep_beginning, keep_result
 from delegation.harnesses.result import HarnessResult
@@ -19,6 +20,7 @@ from delegation.receipt import Cost
 from delegation.records import Progress
 from delegation.shared_state import SharedState, cooldowns
 from delegation.stack_state import read_state
+from mcp_entry.program_jobs import job_fields, submit_jobs
 from mcp_entry.server import build
 from tests.core.front.mcp_client import content, text_of
 from tests.doubles.harness_jobs import program, repository
@@ -261,3 +263,17 @@ async def test_nothing_is_admitted_while_the_login_is_refused(jobs: Front, tmp_p
 async def test_a_call_that_waits_gives_the_job_and_how_to_watch_it(jobs: Front):
     answer = await asked(jobs, "delegate_to_codex", task="Do it", workdir=str(jobs.repo), wait_seconds=0)
     assert (answer["status"], answer["watch"].endswith(answer["id"])) == ("queued", True)
+
+
+def test_what_an_earlier_call_began_goes_on_when_a_later_one_with_its_key_fails(jobs: Front):
+    def begin(*tasks: str, keys: list[str]) -> list[str]:
+        given = [{"task": task, "workdir": str(jobs.repo)} for task in tasks]
+        return [each.id for each in submit_jobs(verbs, "codex", given, tool="submit_codex", keys=keys)]
+
+    verbs = jobs.service()
+    (first,), (second,) = begin("One", keys=["k1"]), begin("Two", keys=["k2"])
+    with pytest.raises(ConflictError):
+        begin("One", "New", "Not two", keys=["k1", "k3", "k2"])
+    new = next(name for name in jobs.records.ids() if name not in (first, second))
+    states = [job_fields(verbs, "codex", name)["status"] for name in (first, second, new)]
+    assert states == ["queued", "queued", "cancelled"]

@@ -18,7 +18,7 @@ Until = Callable[[Callable[[], bool]], None]
 
 NOISY = """
 import os, sys, warnings
-import mcp_entry.service as service
+import mcp_entry.history as history
 import mcp_entry.stdio  # the guard itself; whatever comes after it may be as loud as it likes
 from mcp_entry.__main__ import main
 
@@ -27,14 +27,14 @@ class Finder:
         print("importing", name)      # a library that announces itself
         os.write(1, b"C level banner\\n")
 
-def noisy(self, limit):
+def noisy(self, wanted, limit):
     print("Loading library v1", flush=True)
     sys.__stdout__.write("straight to the old stream\\n"); sys.__stdout__.flush()
     os.system("echo from a child; cat; echo cat has ended >&2")
     warnings.warn("careful")
-    return listed(self, limit)
+    return listed(self, wanted, limit)
 
-listed, service.Service.summaries = service.Service.summaries, noisy
+listed, history.Past.summaries = history.Past.summaries, noisy
 before, sys.meta_path = sys.meta_path, [Finder(), *sys.meta_path]
 sys.exit(main(["mcp"]))
 """
@@ -56,7 +56,7 @@ def test_stdout_is_protocol_only_whatever_libraries_and_children_write(front: Fr
     stderr = stderr_of(front).read_text(encoding="utf-8")
     assert code == 0
     assert listed["result"]["structuredContent"] == {"delegations": []}
-    assert len(tools["result"]["tools"]) == 18
+    assert len(tools["result"]["tools"]) == 21
     assert failed["result"]["isError"] is True
     assert [json.loads(line)["jsonrpc"] for line in running.lines] == ["2.0"] * len(running.lines)
     for noise in ("importing mcp", "C level banner", "Loading library v1", "straight to the old stream", "from a child",
@@ -72,7 +72,7 @@ def test_the_tools_are_listed_before_any_stack_is_up(front: Front):
         tools = running.answer(1)["result"]["tools"]
         seconds = time.monotonic() - begun
 
-    assert len(tools) == 18
+    assert len(tools) == 21
     assert seconds < 15, f"{seconds:.1f} s; a client waits 30 s, and a quiet machine takes one"
     assert not front.home.exists()
 

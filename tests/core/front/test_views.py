@@ -100,7 +100,7 @@ def test_a_record_that_cannot_be_read_is_still_listed(front: Front):
     (front.records.folder(delegation_id) / "entry.json").write_text("{ torn", encoding="utf-8")
     console = Console(record=True, width=160)
 
-    show_list(console, front.service().summaries(None))
+    show_list(console, list(front.records.summaries()))
     show_running(console, front.records.summary(delegation_id))
 
     assert "unreadable" in console.export_text()

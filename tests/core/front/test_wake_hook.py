@@ -5,11 +5,13 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from front import Front
 
+from delegation.home import Home
 from mcp_entry.pauses import Pauses
 from mcp_entry.terminal import delegate_wait
 from mcp_entry.terminal.delegate_wait import Waiter
@@ -57,6 +59,19 @@ def test_an_answer_without_a_watch_wakes_nobody(text: str):
 def test_the_command_is_never_run_only_its_ids_and_home_are_taken():
     found = wanted_in(hook_input({"watch": f"DELEGATE_HOME='/a b' touch /tmp/x; {JOB} $(reboot)"}))
     assert found == Wanted((JOB,), "/a b")
+
+
+def test_jobs_with_a_watch_of_their_own_are_all_waited_for():
+    other = "dg-20261130t113652418-0000"
+    results = [{"watch": f"DELEGATE_HOME=/d delegate wait {each}"} for each in (JOB, other)]
+    assert wanted_in(hook_input({"results": [{"error": "refused"}, *results]})) == Wanted((JOB, other), "/d")
+
+
+def test_a_home_with_quotes_and_blanks_in_its_name_is_that_folder(tmp_path: Path):
+    home = Home(tmp_path / "a 'b' c", tmp_path / "x")
+    found = wanted_in(hook_input({"watch": jobs_watch_command(home, [JOB])}))
+    assert found == Wanted((JOB,), str(home.root))
+    assert wanted_in(hook_input({"watch": f"DELEGATE_HOME='/open {JOB}"})) == Wanted((JOB,), None)
 
 
 @pytest.fixture
