@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from delegation.stack_state import live_state
 from deployments.configuration import Configuration
 from deployments.kept import Kept, holder_of, is_free
 from deployments.launcher.asking import ask
+from deployments.leaning import problems
 from deployments.places import Places
 
 Verdict = Literal["ok", "missing", "optional"]
@@ -54,6 +56,7 @@ def _findings(configuration: Configuration, settings: Settings) -> Iterator[Find
     yield from _readers(settings)
     yield _stack(configuration)
     yield from _launcher(configuration)
+    yield from _leaning()
 
 
 @dataclass(frozen=True)
@@ -205,6 +208,15 @@ def _launcher(configuration: Configuration) -> Iterator[Finding]:
             )
         else:
             yield Finding("launcher", "ok", f"forks the flow processes; {len(runs)} live now")
+
+
+def _leaning() -> Iterator[Finding]:
+    """What a Prefect that we do not know lacks: all works without it, and costs more."""
+    found = problems()
+    for each in found:
+        yield Finding("prefect", "optional", each, "a newer delegate-flows may know this Prefect")
+    if not found:
+        yield Finding("prefect", "ok", version("prefect"))
 
 
 def _stack(configuration: Configuration) -> Finding:

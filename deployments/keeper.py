@@ -29,6 +29,7 @@ from deployments.lost import write_lost_receipt
 from deployments.places import Places
 from deployments.pools_table import PoolsTable
 from deployments.processes import bound_folder, bound_log, reap_orphans, wake_on_signals
+from deployments.questions import LeftQuestions
 from deployments.queue_lines import QueueLines
 from deployments.stack import Stack, ignore_signals
 from deployments.sweep import FlowRun, Sweeper, flow_processes
@@ -56,12 +57,14 @@ class Keeper:
         self._sweeper = Sweeper(rest, self._places, worker_name(self._places), _give_up(stack), self._free, _say)
         self._pools = None if stack.connection.foreign else PoolsTable(rest, stack.database.url)
         self._cancelled = CancelledRuns(rest, self._places.home, lambda run: _give_up(stack)(run, None), _say)
+        self._questions = LeftQuestions(rest, self._places.home, _say)
         self._queue_lines = QueueLines(self._places.home)
         self._new_code_wanted = False
 
     def run(self) -> NoReturn:
         woken = wake_on_signals(signal.SIGCHLD, signal.SIGHUP)
         signal.signal(signal.SIGHUP, self._want_new_code)
+        self._tell_warnings()
         next_sweep = time.monotonic()  # at once: what ran when the last stack ended is taken up again
         while True:
             for line in self._stack.keep():
@@ -73,6 +76,10 @@ class Keeper:
             if self._new_code_wanted and not self._sweeper.busy():
                 self._take_new_code()
             _rest(woken, _TICK_SECONDS if self._is_pressed() else next_sweep - time.monotonic())
+
+    def _tell_warnings(self) -> None:
+        for warning in self._stack.warnings:
+            _say(f"warning: {warning}")
 
     def _is_pressed(self) -> bool:
         """Whether something cannot wait for the next sweep, and no signal will tell that it is ready."""
@@ -90,6 +97,7 @@ class Keeper:
             for name in self._slots.correct() if self._slots else ():
                 _say(f"limit {name}: active slots set to its living leases")
             self._cancelled.close()
+            self._questions.end()
             self._settle_ended()
             if self._pools:
                 self._pools.refresh()
@@ -99,10 +107,11 @@ class Keeper:
     def _settle_ended(self) -> None:
         """Places in line and money set aside of delegations that are over, whose process did not come to give back."""
         records, questions, now = RecordStore(self._places.home), Kept(self._places.home), datetime.now(UTC)
+        left = questions.left("holds")  # all others are under way, here or on another host
 
         def is_over(delegation_id: str) -> bool:
-            if delegation_id.startswith("rd-"):
-                return not questions.is_under_way(delegation_id)
+            if delegation_id in left:
+                return True
             if not is_id(delegation_id) or not (records.folder(delegation_id) / "receipt.json").exists():
                 return False
             progress = records.status(delegation_id)  # one that is tried again has a receipt from before
@@ -114,6 +123,8 @@ class Keeper:
             for reservation in budgets.unsettled(state):
                 if is_over(reservation.delegation_id):
                     budgets.settle(state, reservation.delegation_id, now=now)
+        for question_id in left:
+            questions.unmark(question_id, "holds")
 
     def _free(self, run: FlowRun) -> None:
         """What a dead process held is free at once, and not when its leases end."""
@@ -133,6 +144,7 @@ class Keeper:
         try:
             self._stack.take_new_code(configuration())
             _say("took the new code")
+            self._tell_warnings()
         except DelegateError as error:
             _say(f"could not take the new code: {error}")
 

@@ -32,7 +32,9 @@ class QueueLines:
 
     def refresh(self) -> None:
         """Write the places of all that wait."""
-        steps = {name: progress.step for name in self._records.ids() if (progress := self._progress(name))}
+        names = self._records.ids()
+        steps = {name: progress.step for name in names if (progress := self._progress(name))}
+        self._seen = {name: self._seen[name] for name in names if name in self._seen}
         queued = [waiting for name, step in steps.items() if step == "submitted" and (waiting := self._waiting(name))]
         at_the_gate = [
             waiting for name, step in steps.items() if step == "waiting" and (waiting := self._waiting(name))

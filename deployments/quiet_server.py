@@ -1,7 +1,8 @@
 """`prefect server start`, as it is, with one clock in it slowed down: `python -m deployments.quiet_server OPTION...`.
 
 Prefect hands its background work to a library that looks four times a second, for ever, whether a moment has come.
-What is to be done at once does not wait for that look; what is planned begins up to a second later.
+What is to be done at once does not wait for that look; what is planned begins up to a second later. Where the clock
+cannot be found any more, the server starts all the same.
 """
 
 import importlib
@@ -9,6 +10,8 @@ import inspect
 import sys
 from datetime import timedelta
 from typing import Any
+
+from deployments.leaning import SERVER, problem
 
 _SECOND = timedelta(seconds=1)
 _LIBRARYS_WORKER = "Worker"  # docket's, which is Prefect's dependency and none of ours
@@ -28,7 +31,10 @@ def look_once_a_second() -> None:
 def main() -> None:
     from prefect.cli import app
 
-    look_once_a_second()
+    if lacks := problem(SERVER):
+        sys.stderr.write(f"{lacks}\n")
+    else:
+        look_once_a_second()
     sys.argv = ["prefect", "server", "start", *sys.argv[1:]]
     app()
 

@@ -14,6 +14,7 @@ from deployments.connection import Connection, check_foreign, connection_of
 from deployments.database import Database, choose_database
 from deployments.environment import python, stack_environment
 from deployments.kept import Kept
+from deployments.leaning import problems
 from deployments.places import Places
 from deployments.processes import Child, adopt_orphans, descendants, end_all, marked
 from deployments.registering import Registration
@@ -42,7 +43,7 @@ class Stack:
         self._keeper_hash = keeper_fingerprint()
         self._started_at = datetime.now(UTC)
         self._phases: dict[str, float] = {}
-        self._warnings: list[str] = []
+        self.warnings: tuple[str, ...] = ()
 
     def start(self) -> None:
         """Returns when everything answers. Raises StackError with the reason; `end` has to be called in any case."""
@@ -83,7 +84,6 @@ class Stack:
     def take_new_code(self, configuration: Configuration) -> None:
         """Register it, and start launcher and worker anew. To be called only while no flow process runs."""
         self.configuration = configuration
-        self._warnings = []
         self._finish(self._begin_registration())
         for name in ("worker", "launcher"):
             if name in self.children:
@@ -148,14 +148,11 @@ class Stack:
 
     def _finish(self, registration: Registration) -> None:
         warning = registration.finish()
-        self._warnings = [*self.database.warnings, *([warning] if warning else [])]
+        self.warnings = (*self.database.warnings, *([warning] if warning else []), *problems())
 
     def _start_worker(self) -> None:
         since = datetime.now(UTC)
-        if "worker" in self.children:
-            self.children["worker"].start()
-        else:
-            self._add(worker_child(self.places, self._base, self.connection.settings(self.places)))
+        self._add(worker_child(self.places, self._base, self.connection.settings(self.places)))
         with self.connection.rest() as rest:
             wait_for_worker(rest, self.places, self.children["worker"], since)
 
@@ -185,7 +182,7 @@ class Stack:
             launcher_socket=str(launcher_socket(self._runtime)),
             launcher_command=tuple(launcher_command(self.places, self._runtime)),
             foreign_server=self.connection.foreign,
-            warnings=tuple(self._warnings),
+            warnings=self.warnings,
             started_at=self._started_at,
         )
         write_state(self.configuration.home, state)

@@ -10,11 +10,13 @@ from typing import Any
 from delegation.errors import StackError
 from deployments.configuration import WORK_POOL
 from deployments.environment import python
+from deployments.leaning import WORKER, problem
 from deployments.places import Places
 from deployments.processes import Child
 from deployments.rest import PrefectRest
 
 _START_SECONDS = 90
+_BY_THE_CLOCK = {"PREFECT_WORKER_QUERY_SECONDS": "0.5", "PREFECT_WORKER_PREFETCH_SECONDS": "1"}
 
 
 def worker_name(places: Places) -> str:
@@ -23,9 +25,16 @@ def worker_name(places: Places) -> str:
 
 
 def worker_child(places: Places, base: dict[str, str], client: dict[str, str]) -> Child:
-    """The worker as a process to keep. `client` are the Prefect settings that its flow runs get too."""
-    argv = python("-m", "deployments.prompt_worker", "--pool", WORK_POOL, "--name", worker_name(places))
-    return Child("worker", argv, {**base, **client}, places.logs / "worker.log", places.stack, stop_seconds=5)
+    """The worker as a process to keep, or Prefect's own where ours lacks what it leans on.
+
+    `client` are the Prefect settings that its flow runs get too.
+    """
+    named = ("--pool", WORK_POOL, "--name", worker_name(places))
+    argv, env = python("-m", "deployments.prompt_worker", *named), {**base, **client}
+    if problem(WORKER):
+        argv = python("-m", "prefect", "worker", "start", "--type", "process", "--install-policy", "never", *named)
+        env |= _BY_THE_CLOCK
+    return Child("worker", argv, env, places.logs / "worker.log", places.stack, stop_seconds=5)
 
 
 def wait_for_worker(rest: PrefectRest, places: Places, child: Child, since: datetime) -> None:

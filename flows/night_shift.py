@@ -81,6 +81,9 @@ def _worked(shift: Shift) -> State:
             children.cancel_waiting()
             night.tell(shift, night.report.fn(shift, Decision()), at_most_seconds=notify.WHILE_CANCELLED_SECONDS)
         raise  # otherwise the stack is going down: the night is taken up again
+    except DelegateError as error:
+        night.tell_problem(shift.terms, error)
+        raise
     report = night.report(unseen(shift), unseen(decision))
     return night.final_state(report, night.tell(shift, report))
 

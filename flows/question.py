@@ -34,10 +34,11 @@ def main(before_recording: Callable[[], None] = lambda: None) -> int:
     question.wait_settled(_QUICK_SECONDS)
     try:
         before_recording()
-        _record(question)
+        with steps.recorded(question_id):
+            _record(question)
     finally:
-        if only_records or steps.was_given_up(question_id):
-            steps.forget(question_id)
+        if steps.was_given_up(question_id) or (only_records and not question.was_stopped):
+            steps.forget(question_id)  # whoever asked sees to the record of one that is left
     return 0
 
 

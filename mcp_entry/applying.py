@@ -72,10 +72,11 @@ def _note(verbs: "Service", receipts: Sequence[Receipt], how: "How", where: str)
     """In each record. One that cannot be written keeps its change among the unapplied, which no sweep touches."""
     from delegation.records.applied import Applied, note_applied
 
-    ids = tuple(receipt.id for receipt in receipts)
-    for name in ids:
+    ids = tuple(receipt.id for receipt in receipts) if len(receipts) > 1 else ()
+    for receipt in receipts:
+        sha256 = receipt.patch.sha256 if receipt.patch else None
         with suppress(OSError):
-            note_applied(verbs.records.folder(name), Applied(how=how, where=where, ids=ids if len(ids) > 1 else ()))
+            note_applied(verbs.records.folder(receipt.id), Applied(how=how, where=where, ids=ids, sha256=sha256))
 
 
 def check_report(report: "SetReport", *, any_outcome: bool) -> None:

@@ -67,7 +67,9 @@ class Past:
 
         if out.is_dir():
             raise UsageError(f"--out {str(out)!r} is a folder: name a file")
-        return export(self.reads(wanted), kind, out, self._mask())
+        if out.exists() and not out.is_file():  # it would be replaced by a file, which root may do even to /dev/null
+            raise UsageError(f"--out {str(out)!r} is a device or a pipe: name a plain file")
+        return export(self.reads(wanted), kind, out.resolve(), self._mask())
 
     def write(self, wanted: Filter, kind: "Format", stream: Any) -> int:
         """The same into a text stream; a database is a file and no stream."""

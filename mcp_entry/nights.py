@@ -21,6 +21,7 @@ from delegation.night.ledger import Child, Ledger
 from delegation.night.report import NightReport
 from delegation.night.surroundings import EVERY_NIGHT, forget_surroundings, keep_surroundings
 from delegation.night.terms import Terms, night_id_of, zone
+from delegation.places import expanded
 from delegation.settings import Settings
 from delegation.wrong_values import sentence
 from mcp_entry import stack
@@ -126,13 +127,13 @@ def end_every(settings: Settings, cards: str) -> bool:
 def standing_of(settings: Settings, night_id: str, flow_run_id: str | None = None) -> Standing:
     """How a night stands. Without a stack from the disk alone.
 
-    Raises NotFoundError for a night that nobody knows, StackNotRunning where there is no report either.
+    Raises NotFoundError for a night that nobody knows, UsageError for a report that cannot be read, StackNotRunning
+    where there is no report either.
     """
     folder = settings.home.nights / night_id
     if not _NIGHT.fullmatch(night_id):
         raise NotFoundError(f"{night_id[:80]!r} names no night: their names begin with 'night-'")
-    text = text_or_none(folder / "report.json")
-    report = NightReport.model_validate_json(text) if text else None
+    report = _report_in(folder)
     run = None
     try:
         with stack.connection(settings).prefect() as api:
@@ -147,6 +148,16 @@ def standing_of(settings: Settings, night_id: str, flow_run_id: str | None = Non
     return Standing(night_id, run, report, Ledger(folder).children(), folder)
 
 
+def _report_in(folder: Path) -> NightReport | None:
+    path = folder / "report.json"
+    try:
+        text = text_or_none(path)
+        return NightReport.model_validate_json(text) if text else None
+    except (ValidationError, UnicodeDecodeError) as error:
+        reason = sentence(error, NightReport) if isinstance(error, ValidationError) else str(error)
+        raise UsageError(f"{str(path)!r} is damaged ({reason}): read report.md beside it by hand") from error
+
+
 def _working(runs: Sequence[FlowRun]) -> FlowRun | None:
     """Of the runs of a night the one that works on it, else the newest that did: others had nothing to do."""
     running = (run for run in runs if run.state == "RUNNING")
@@ -157,7 +168,7 @@ def _working(runs: Sequence[FlowRun]) -> FlowRun | None:
 def cards_in_a_file(settings: Settings, cards: Sequence[object], repo: str) -> str:
     """Keep cards that came as values where a night can read them: the same cards are the same file, and so the same
     night. Cards without an id get their number, those without a repository `repo`, and relative ones are below it."""
-    named = [_at_home(card, number, repo) for number, card in enumerate(cards, 1)]
+    named = [_at_home(settings, card, number, repo) for number, card in enumerate(cards, 1)]
     text = json.dumps(named, ensure_ascii=False, indent=1)
     settings.home.make(settings.home.nights)
     folder = settings.home.make(settings.home.nights / f"cards-{_hash(text)[:16]}")
@@ -165,7 +176,7 @@ def cards_in_a_file(settings: Settings, cards: Sequence[object], repo: str) -> s
     return str(folder / "cards.json")
 
 
-def _at_home(card: object, number: int, repo: str) -> object:
+def _at_home(settings: Settings, card: object, number: int, repo: str) -> object:
     if not isinstance(card, dict):
         return card  # it is reported as what it is
     given: dict[str, Any] = dict(cast("dict[str, Any]", card))
@@ -175,7 +186,9 @@ def _at_home(card: object, number: int, repo: str) -> object:
     if named is None:
         return given if given.get("expects") == "answer" else {**given, "repo": repo}
     where = given[named]
-    return {**given, named: str(Path(repo) / Path(where).expanduser())} if isinstance(where, str) and where else given
+    if not isinstance(where, str) or not where:
+        return given
+    return {**given, named: str(expanded(where, settings.environ, Path(repo)))}
 
 
 def _parameters(terms: Terms, settings: Settings, kept: str) -> dict[str, Any]:

@@ -52,7 +52,8 @@ def submit_jobs(
             started.append(verbs.submit(card, tool=tool))
     except DelegateError:
         for each in started:
-            verbs.cancel(each.id)
+            if each.is_new:  # what an earlier call with the same key began is not this one's
+                verbs.cancel(each.id)
         raise
     return started
 

@@ -166,9 +166,13 @@ class Reading:
     def _made(self, admitted: "Admitted", cancelled: Event | None, connections: "Connections | None") -> "Answer":
         from delegation.reading.answering import answered
         from delegation.reading.gate import Open
+        from delegation.reading.kept import Kept
 
-        keys = admitted.keys
+        keys, kept, own = admitted.keys, Kept(self.settings.home), admitted.question.id
         with ExitStack() as held:
+            if connections:
+                kept.mark(own, "holds")
+                held.callback(kept.unmark, own, "holds")  # when all is told and given back
             gate = held.enter_context(connections.gate(admitted.question)) if connections else Open()
             answer = answered(
                 admitted.question, key_of=lambda reader: keys.get(reader.name), gate=gate, cancelled=cancelled

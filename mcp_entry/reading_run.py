@@ -91,7 +91,7 @@ class Runs:
             outcome[:] = [error]
             raise
         finally:
-            kept.settle(question.id, outcome[0])
+            _hand_over(kept, question.id, outcome[0])
             done.set()
         return found
 
@@ -147,6 +147,14 @@ class Connecting:
         connections = Connections(self.state)
         connections.warm_up()
         self.connections = connections
+
+
+def _hand_over(kept: Kept, question_id: str, outcome: "Answer | DelegateError") -> None:
+    """To the recording process. A full disk takes no answer from whoever waits: that process sees the question gone."""
+    try:
+        kept.settle(question_id, outcome)
+    except StackError:
+        kept.remove(question_id)
 
 
 def _pass_on(kept: Kept, question_id: str, given_up: Event, done: Event) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 from delegation.card import Card
 from delegation.errors import NotFoundError, UsageError
 from delegation.ids import COMPARISON_PREFIX
+from delegation.places import expanded
 from delegation.receipt import Receipt
 from delegation.records import RecordStore, Summary
 from delegation.settings import Settings
@@ -106,7 +107,7 @@ class Service:
         """The absolute folder that a client means; none means its project."""
         project = self.settings.environ.get("CLAUDE_PROJECT_DIR")
         start = Path(project) if project else self.settings.cwd
-        return str((start / Path(text).expanduser()).absolute()) if text else str(start)
+        return str(expanded(text, self.settings.environ, start).absolute()) if text else str(start)
 
     def watch(self, delegation_id: str) -> "Watch":
         from mcp_entry.watching import Watch

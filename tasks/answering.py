@@ -33,6 +33,11 @@ class UnderWay(Protocol):
         """End the request; `outcome` raises the reason, unless the answer was there already."""
         ...
 
+    @property
+    def was_stopped(self) -> bool:
+        """Whether its answer, if one comes, comes without this process."""
+        ...
+
 
 class Here:
     """Answered at once, in a thread of this process."""
@@ -51,6 +56,10 @@ class Here:
 
     def give_up(self, reason: DelegateError) -> None:
         self._answering.give_up(reason)
+
+    @property
+    def was_stopped(self) -> bool:
+        return False
 
     def _answer(self) -> None:
         try:
@@ -85,6 +94,10 @@ class AtAskers:
     def give_up(self, reason: DelegateError) -> None:
         if not self._elsewhere.was_told_to_stop(reason):
             self._stopped = reason
+
+    @property
+    def was_stopped(self) -> bool:
+        return self._stopped is not None
 
 
 def begin(question_id: str) -> UnderWay:

@@ -19,6 +19,7 @@ from prefect.runtime import deployment, flow_run
 from delegation.errors import Cancelled, DelegateError, StackError
 from delegation.reading.kept import Unrecorded
 from delegation.reading.labels import answer_markdown, run_name_of, shown_parameters, tags_of
+from delegation.reading.locks import Busy
 from delegation.reading.question import Answer, Question
 from delegation.steps import reading as steps
 from tasks.answering import UnderWay, under_way
@@ -104,11 +105,11 @@ def final_state(outcome: Answer | DelegateError) -> State:
 
 def record_earlier() -> None:
     """Give answers that were given without the stack a run of their own. What cannot be recorded stays for later."""
-    own = deployment.id
-    if not own:
+    own, later = deployment.id, steps.later()
+    if not own or not later.entries():
         return
-    later = steps.later()
-    with suppress(PrefectException, OSError, StackError), get_client(sync_client=True) as client:
+    away = (PrefectException, httpx.HTTPError, OSError, StackError)
+    with suppress(Busy, *away), later.alone(), get_client(sync_client=True) as client:
         for entry in later.entries()[:_MOST_AT_ONCE]:
             state = _state(entry)
             run = client.create_flow_run_from_deployment(

@@ -4,7 +4,8 @@ import itertools
 import os
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,8 +78,8 @@ def apply_pieces(repo: Path, pieces: Sequence[Piece], *, undo: Path | None = Non
             merged = merge(private_git, found.base, merged, found.tree)
         changes = changes_between(private_git, ours, merged)
         _refuse_in_the_way(source.top, changes)
-        command = _undo_command(private_git, source.top, merged, ours, undo) if changes and undo else None
-        exchange(site, changes, lambda folder: _write_out(source, private_git, merged, changes, folder))
+        with _undo_kept(private_git, source.top, merged, ours, undo if changes else None) as command:
+            exchange(site, changes, lambda folder: _write_out(source, private_git, merged, changes, folder))
     return Applied(tuple(shown(change.path) for change in changes), undo=command)
 
 
@@ -98,8 +99,8 @@ def _apply_to_folder(folder: Path, pieces: Sequence[Piece], undo: Path | None) -
             raise ConflictError(f"the patch does not fit {str(folder)!r} as it is now: {error}") from error
         changes = changes_between(private_git, ours, merged)
         _refuse_in_the_way(folder, changes)
-        command = _undo_command(private_git, folder, merged, ours, undo) if changes and undo else None
-        exchange(site, changes, lambda new: _check_out(private_git, merged, changes, new))
+        with _undo_kept(private_git, folder, merged, ours, undo if changes else None) as command:
+            exchange(site, changes, lambda new: _check_out(private_git, merged, changes, new))
     return Applied(tuple(shown(change.path) for change in changes), undo=command)
 
 
@@ -110,11 +111,20 @@ def _linked_git_dir(checkout: Path) -> Path:
     return Path(os.fsdecode(text.removeprefix(b"gitdir: ").rstrip(b"\n")))
 
 
-def _undo_command(private_git: PrivateGit, top: Path, merged: str, ours: str, out: Path) -> str:
-    """Plain git takes the change back: it checks that all of it still fits before it writes any."""
+@contextmanager
+def _undo_kept(private_git: PrivateGit, top: Path, merged: str, ours: str, out: Path | None) -> Generator[str | None]:
+    """Plain git takes the change back: it checks that all of it still fits before it writes any. Where the change does
+    not go in the file goes again: whoever finds one takes the change for applied."""
+    if out is None:
+        yield None
+        return
     kept = _free_name(out)
-    write_patch(private_git, merged, ours, kept)
-    return shlex.join(["git", "-C", str(top), "apply", "--whitespace=nowarn", str(kept)])
+    try:
+        write_patch(private_git, merged, ours, kept)
+        yield shlex.join(["git", "-C", str(top), "apply", "--whitespace=nowarn", str(kept)])
+    except BaseException:
+        kept.unlink(missing_ok=True)
+        raise
 
 
 def _free_name(out: Path) -> Path:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,16 +69,22 @@ def _newest_sessions(folder: Path) -> list[Path]:
     """The newest rollouts by their last change, found by their dated folders, so that years of them cost nothing."""
     found: list[tuple[float, Path]] = []
     for day in _dated(folder, 3):
+        found += _rollouts(day)
+        if len(found) >= _MOST_FILES:
+            break
+    return [path for _, path in sorted(found, reverse=True)[:_MOST_FILES]]
+
+
+def _rollouts(day: Path) -> Iterator[tuple[float, Path]]:
+    """Those of one day with their last change; what cannot be listed, or goes meanwhile, is not there."""
+    with suppress(OSError):
         for entry in os.scandir(day):
             if (
                 entry.name.startswith("rollout-")
                 and entry.name.endswith(".jsonl")
                 and entry.is_file(follow_symlinks=False)
             ):
-                found.append((entry.stat(follow_symlinks=False).st_mtime, Path(entry.path)))
-        if len(found) >= _MOST_FILES:
-            break
-    return [path for _, path in sorted(found, reverse=True)[:_MOST_FILES]]
+                yield entry.stat(follow_symlinks=False).st_mtime, Path(entry.path)
 
 
 def _dated(folder: Path, levels: int) -> Iterator[Path]:

@@ -1,11 +1,11 @@
 """Any program as an agent: called by a template, judged by its exit code and by what it says."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from delegation.confinement import find_confiner
 from delegation.errors import EndpointError, WorkFailed
-from delegation.files import text_or_none
 from delegation.harnesses.harness import Command, Ended, Job, Probe, Progress, Said, Stream, usage_by_names
 from delegation.harnesses.order import HarnessName
 from delegation.harnesses.sanitising import one_line
@@ -107,9 +107,21 @@ class CommandReader:
             case "json":
                 return _from_json(stdout, stderr)
             case "file":
-                return _from_text((text_or_none(self._job.out / "answer.txt") or "").strip(), stderr)
+                return _from_text(_left_in(self._job.out / "answer.txt").strip(), stderr)
             case "stdout":
                 return _from_text(stdout, stderr)
+
+
+def _left_in(path: Path) -> str:
+    """The beginning of what it wrote there; nothing of a link, which may lead to what it cannot read itself, nor of a
+    pipe, which nobody ends."""
+    try:
+        if path.is_symlink() or not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            return file.read(MOST_CHARACTERS).decode("utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _from_text(answer: str, stderr: str) -> Said:
@@ -126,9 +138,10 @@ def _from_json(stdout: str, stderr: str) -> Said:
     answer = next(
         (result[name] for name in _ANSWERS if isinstance(result.get(name), str) and result[name].strip()), None
     )
+    session_id = result.get("session_id") or result.get("conversation_id")
     return Said(
         answer=answer,
-        session_id=result.get("session_id") or result.get("conversation_id"),
+        session_id=session_id if isinstance(session_id, str) else None,
         usage=usage_by_names(result.get("usage"), _COUNTS),
         turns=1,
         problem=_problem(result, answer, stderr),

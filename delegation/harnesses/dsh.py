@@ -112,12 +112,12 @@ class DshReader:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """The result; None where there is none, it is a link, or no JSON object."""
+    """The result; None where there is none, it is a link or a pipe, or no JSON object."""
     try:
-        if path.is_symlink() or path.stat().st_size > _LONGEST_RESULT:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _LONGEST_RESULT:
             return None
         found = json.loads(text_or_none(path) or "null", strict=False)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -49,7 +49,7 @@ def run_harness(
     prepare_place(job, settings)
     started_at = datetime.now(UTC)
     command = harness.command(job)
-    mask = _whole(mask, job.key)
+    mask = whole_mask(mask, job.key)
     try:
         with ExitStack() as open_files:
             kept = None if log is None else open_files.enter_context(closing(Log(log, limit_bytes=_LOG_BYTES)))
@@ -63,8 +63,8 @@ def run_harness(
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _whole(mask: Mask, key: str | None) -> Mask:
-    """The same for lines, and for JSON in which a value may stand escaped."""
+def whole_mask(mask: Mask, key: str | None) -> Mask:
+    """The same and the key, for lines and for JSON in which a value may stand escaped."""
     values = [value for value in (*mask.values, key) if value]
     lines = [line for value in values for line in value.splitlines()]
     return Mask.of([*values, *lines, *(json.dumps(line)[1:-1] for line in lines)])

@@ -45,7 +45,7 @@ class Ledger:
             return []
         version = found.st_size, found.st_mtime_ns
         if self._read is None or self._read[0] != version:
-            lines = self._path.read_text(encoding="utf-8").splitlines()
+            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()  # cut within a character
             self._read = version, [child for line in lines if (child := _child(line)) is not None]
         return list(self._read[1])
 

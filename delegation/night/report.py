@@ -62,7 +62,7 @@ class NightReport(Value):
     begun: datetime
     ended: datetime
     stopped: str | None
-    costs: Costs
+    costs: Costs = Field(description="Of this night's own delegations, by kind.")
     spent_usd: float = Field(description="What counted against the night's budget: reported and estimated together.")
     lines: tuple[CardLine, ...]
     passed_over_files: tuple[str, ...]
@@ -94,7 +94,6 @@ _LEFT: tuple[Group, ...] = ("failed", "unknown", "cancelled", "passed_over", "br
 
 def report_of(shift: Shift, decision: Decision, now: datetime, ui_url: str | None = None) -> NightReport:
     """The report as it stands; a night that was cut short has cards that still run."""
-    receipts = [receipt for name in shift.ledger.ids() if (receipt := shift.receipt(name)) is not None]
     commands = Commands(shift.settings, shift.terms.cards, shift.night_id)
     cards = (_line(shift, card, decision, commands) for card in shift.found.cards)
     lines = (*cards, *_broken(shift, commands))
@@ -104,7 +103,7 @@ def report_of(shift: Shift, decision: Decision, now: datetime, ui_url: str | Non
         begun=shift.begun,
         ended=now,
         stopped=_stopped(decision),
-        costs=costs_of(receipts),
+        costs=costs_of(shift.own_receipts()),
         spent_usd=shift.spent_usd(),
         lines=lines,
         passed_over_files=shift.found.passed_over,

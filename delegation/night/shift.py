@@ -127,11 +127,13 @@ class Shift:
 
     def spent_usd(self) -> float:
         """What the delegations of this night are known to have cost, whichever part of it began them."""
-        ours = [
-            receipt for name in self.ledger.ids() if (receipt := self.receipt(name)) is not None and self._is_ours(name)
-        ]
-        costs = (cost for receipt in ours for cost in (receipt.costs or (receipt.cost,)))
+        costs = (cost for receipt in self.own_receipts() for cost in (receipt.costs or (receipt.cost,)))
         return sum(cost.amount_usd or 0.0 for cost in costs if cost.kind in _KNOWN_COST)
+
+    def own_receipts(self) -> list[Receipt]:
+        """Those of this night's delegations that have ended: what it has to pay for."""
+        found = ((name, self.receipt(name)) for name in self.ledger.ids())
+        return [receipt for name, receipt in found if receipt is not None and self._is_ours(name)]
 
     def _is_ours(self, delegation_id: str) -> bool:
         """A card with a key of its own may have been done, and paid for, in another night."""

@@ -235,7 +235,10 @@ class _SharedReaderSlot:
         from delegation.shared_state import budgets
 
         own = self._gate.question.id
-        self._spent_up = budgets.spent(self._gate.state, own, cost.amount_usd, cost.kind, now, requests=requests)
+        try:
+            self._spent_up = budgets.spent(self._gate.state, own, cost.amount_usd, cost.kind, now, requests=requests)
+        except WorkFailed as failure:  # the tables could not be reached when money was to be set aside
+            _logger.warning("%s", failure)
 
 
 def _expected_usd(reader: Reader, input_tokens: int, output_tokens: int) -> float:

@@ -1,11 +1,12 @@
 """Questions that another process answers, and those whose answer Prefect has not seen yet: files of mode 600."""
 
+import os
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import ValidationError
 
@@ -22,22 +23,29 @@ from delegation.errors import (
 )
 from delegation.files import text_or_none
 from delegation.home import Home
+from delegation.reading.locks import held
 from delegation.reading.metrics import Tool
 from delegation.reading.question import Answer, NoAnswer, Question, Reader
 from delegation.reading.sessions import session_id
 from delegation.receipt import Cost
 from delegation.secrets import keep
-from delegation.stack_state import ProcessId
+from delegation.stack_state import ProcessId, process_id
 from delegation.values import Value
 
 _KINDS: dict[str, type[DelegateError]] = {
     "conflict": ConflictError, "not_found": NotFoundError, "usage": UsageError, "cancelled": Cancelled,
 }  # fmt: skip
 _FORGOTTEN_SECONDS = 24 * 3600.0
+Mark = Literal["holds", "records"]
+_MARKS = get_args(Mark)
 
 
 class Kept:
-    """The questions under way of one home. Whoever asked removes its own; what a killed one left goes after a day."""
+    """The questions under way of one home. Whoever asked removes its own; what a killed one left goes after a day.
+
+    Two marks are not the asker's to remove: which process `holds` a question's slots and money, and which one `records`
+    it as a flow run. Each removes its own at its end, so one whose process is gone tells the keeper what to tidy.
+    """
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -99,6 +107,30 @@ class Kept:
             raise _as_error(NoAnswer.model_validate_json(text))
         return None
 
+    def mark(self, name: str, what: Mark) -> None:
+        """This process does it from now on. Never raises."""
+        me = process_id(os.getpid())
+        with suppress(StackError):
+            if me is not None:
+                self._write(name, what, me.model_dump_json())
+
+    def unmark(self, name: str, what: Mark) -> None:
+        """Never raises."""
+        with suppress(OSError):
+            self._path(name, what).unlink(missing_ok=True)
+
+    def left(self, what: Mark) -> list[str]:
+        """Questions whose process was gone before it had done it."""
+        found: list[str] = []
+        for path in sorted(self._folder.glob(f"rd-*.{what}")):
+            try:
+                process = ProcessId.model_validate_json(path.read_bytes())
+            except (OSError, ValidationError):
+                continue
+            if not process.is_alive():
+                found.append(path.stem)
+        return found
+
     def remove(self, name: str) -> None:
         for ending in ("question", "begun", "given-up", "answer", "failure"):
             self._path(name, ending).unlink(missing_ok=True)
@@ -108,7 +140,7 @@ class Kept:
         oldest = time.time() - _FORGOTTEN_SECONDS
         with suppress(OSError):
             for path in self._folder.glob("rd-*") if self._folder.is_dir() else ():
-                if path.lstat().st_mtime < oldest:
+                if path.suffix[1:] not in _MARKS and path.lstat().st_mtime < oldest:
                     path.unlink(missing_ok=True)
 
     def _write(self, name: str, ending: str, text: str) -> None:
@@ -174,6 +206,14 @@ class Later:
             except (OSError, ValidationError):
                 continue
         return found
+
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """While this process records them: two would count a cost twice. Raises locks.Busy where another one does."""
+        self._home.make(self._home.reading)
+        self._home.make(self._folder)
+        with held(self._folder / "lock"):
+            yield
 
     def done(self, entry: Unrecorded) -> None:
         (self._folder / f"{session_id(entry.id)}.json").unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from delegation.reading.slots import LEASE_SECONDS, Lease
 from delegation.stack_state import StackState
 
 _SECONDS = 5.0
+_AWAY = (httpx.HTTPError, RuntimeError)  # the latter: closed meanwhile, since the stack was started anew
 _logger = logging.getLogger(__name__)
 
 
@@ -43,7 +44,7 @@ class StackLeases:
             if granted == "missing":
                 self._make_limit(name, slots)
                 granted = self._granted(name)
-        except (httpx.HTTPError, ValueError, KeyError) as error:
+        except (*_AWAY, ValueError, KeyError) as error:
             raise StackError(f"no slot of {name!r} could be asked for: {error}") from error
         if granted == "missing":
             raise StackError(f"the limit {name!r} is missing and cannot be made")
@@ -52,7 +53,7 @@ class StackLeases:
     def renew(self, lease: str) -> Literal["renewed", "lost", "unreachable"]:
         try:
             answer = self._http.post(f"/leases/{lease}/renew", json={"lease_duration": LEASE_SECONDS})
-        except httpx.HTTPError:
+        except _AWAY:
             return "unreachable"
         if answer.status_code == HTTPStatus.GONE:
             return "lost"
@@ -61,7 +62,7 @@ class StackLeases:
     def release(self, lease: str) -> None:
         try:
             self._http.post("/decrement-with-lease", json={"lease_id": lease})
-        except httpx.HTTPError as error:
+        except _AWAY as error:
             _logger.warning("a slot is not given back, its lease ends by itself: %s", error)
 
     def _granted(self, name: str) -> Lease | Literal["missing"] | None:

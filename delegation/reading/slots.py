@@ -128,10 +128,10 @@ class LeasedSlots:
             asked.give_back()
             raise
         lease = asked.lease()
-        if lease is None and asked.was_answered:
-            raise NotAsked("throttled", f"{reader.name!r} has no free slot: all of bucket {bucket!r} are taken")
         if lease is None:
-            asked.give_back()  # should it come after all
+            asked.give_back()  # should it come after all, be it at this moment
+            if asked.was_answered:
+                raise NotAsked("throttled", f"{reader.name!r} has no free slot: all of bucket {bucket!r} are taken")
         return HeldTicket(self._state, bucket, question.id, lease.limit if lease else ceiling, self._leases, lease)
 
     def _in_line(self, reader: Reader, question: Question, asked: "_AskedLease") -> int:

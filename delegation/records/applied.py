@@ -18,12 +18,13 @@ How = Literal["working_tree", "together", "branch"]
 
 class Applied(Value):
     """One time that the change was brought home. `where` is the branch, or the repository; `ids` are all that came
-    with it, in their order."""
+    with it, in their order. `sha256` says which patch it was: a run that is taken up again leaves another one."""
 
     at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     how: How
     where: str
     ids: tuple[str, ...] = ()
+    sha256: str | None = None
 
 
 def note_applied(folder: Path, applied: Applied) -> None:
@@ -42,9 +43,12 @@ def applied_of(folder: Path) -> list[Applied]:
     return [each for line in lines if (each := _applied(line)) is not None]
 
 
-def is_applied(folder: Path) -> bool:
-    """Whether the change was brought home at least once, also by an older version that noted nothing."""
-    return bool(applied_of(folder)) or any(folder.glob(f"{_UNDO}*.diff"))
+def is_applied(folder: Path, sha256: str) -> bool:
+    """Whether this patch was brought home at least once, also by an older version that noted less or nothing."""
+    noted = applied_of(folder)
+    if not noted:
+        return any(folder.glob(f"{_UNDO}*.diff"))
+    return any(each.sha256 in (None, sha256) for each in noted)
 
 
 def _applied(line: str) -> Applied | None:

@@ -44,11 +44,6 @@ class Filter(Value):
     night: str | None = None
     text: str | None = None
 
-    @property
-    def is_by_time_alone(self) -> bool:
-        """Whether the ids alone tell what fits."""
-        return self == Filter(since=self.since, until=self.until)
-
 
 def filter_of(
     *,
@@ -182,7 +177,10 @@ def _has_text(texts: Texts, text: str | None) -> bool | None:
 
 def _places(text: str, cwd: Path) -> tuple[str, ...]:
     """A bare name may be a repository's, and may be a folder here."""
-    path = str((cwd / Path(text).expanduser()).resolve())
+    try:
+        path = str((cwd / Path(text).expanduser()).resolve())
+    except (RuntimeError, ValueError, OSError) as error:  # another user's folder, a NUL, a circle of links
+        raise UsageError(f"--repo {text!r} is no path ({error}): give a repository's path or name") from error
     return (text, path) if Path(text).name == text and text != ".." else (path,)
 
 

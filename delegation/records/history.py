@@ -150,7 +150,7 @@ def _row(
     facts["state"] = UNREADABLE if problem else done.outcome if done else progress.step if progress else UNKNOWN
     facts["judged"] = done is not None and is_judged_by(done, request)
     facts["tags"] = (*facts.get("tags", ()), *((f"outcome:{done.outcome}",) if done else ()))  # type: ignore[misc]  # a tuple or absent
-    facts["applied"] = done is not None and done.patch is not None and _came_home(store, done)
+    facts["applied"] = done is not None and _came_home(store, done)
     facts["problem"] = problem
     return HistoryRow.model_validate(facts)
 
@@ -229,7 +229,9 @@ def is_judged_by(receipt: Receipt, request: DelegationRequest | None) -> bool:
 
 
 def _came_home(store: RecordStore, receipt: Receipt) -> bool:
-    return receipt.isolation == "in_place" or is_applied(store.folder(receipt.id))
+    if receipt.patch is None:
+        return False
+    return receipt.isolation == "in_place" or is_applied(store.folder(receipt.id), receipt.patch.sha256)
 
 
 def _or_none(read_it: Callable[[str], _Kept], delegation_id: str) -> _Kept | None:

@@ -8,6 +8,8 @@
 <id>/trajectory.jsonl the agent's log
 <id>/work.json        what the agent step returned
 <id>/harness.json     what the program of a command-line agent came to; harness.log: what it printed
+<id>/session.jsonl    the thread of Claude Code, for whoever goes on with it; out/: what dsh left for review
+<id>/notification.json how the user's own command took the news of the end
 <id>/failure.txt      where in the worker the agent step failed
 <id>/patch.diff       the change
 <id>/patch.json       its size, hash and where it was published

@@ -15,6 +15,7 @@ _KEPT = (
     "harness.log",
     "failure.txt",
 )
+_OUT = "out"  # what dsh left for review
 
 
 def keep_earlier(folder: Path) -> None:
@@ -30,3 +31,5 @@ def keep_earlier(folder: Path) -> None:
         for name in _KEPT:
             if (folder / name).is_file():
                 shutil.copy2(folder / name, place / name)
+        if (folder / _OUT).is_dir():
+            shutil.copytree(folder / _OUT, place / _OUT, symlinks=True)

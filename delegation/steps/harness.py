@@ -104,7 +104,7 @@ class _Run:
             log=record_folder(self.request.id) / LOG_FILE,
             mask=self.mask,
         )
-        keep_thread(self.request, job, result)
+        keep_thread(self.request, job, result, self.mask)
         return result
 
 

@@ -7,8 +7,10 @@ from delegation.harnesses.harness import Job
 from delegation.harnesses.order import HarnessName, Order
 from delegation.harnesses.polling import kept_result
 from delegation.harnesses.result import HarnessResult
+from delegation.harnesses.running import whole_mask
 from delegation.harnesses.session_file import keep_session, restore_session
 from delegation.harnesses.words import is_thread_gone
+from delegation.masking import Mask
 from delegation.receipt import Usage
 from delegation.request import DelegationRequest
 from delegation.steps.folders import record_folder
@@ -53,10 +55,10 @@ def fetch_thread(request: DelegationRequest, job: Job) -> None:
         restore_session(job, record_folder(request.parent_id))
 
 
-def keep_thread(request: DelegationRequest, job: Job, result: HarnessResult) -> None:
-    """Keep such a thread in the record: the private home goes with the tree."""
+def keep_thread(request: DelegationRequest, job: Job, result: HarnessResult, mask: Mask) -> None:
+    """Keep such a thread in the record, secrets masked: the private home goes with the tree."""
     if result.harness == "claude" and result.session_id:
-        keep_session(job, result.session_id, record_folder(request.id))
+        keep_session(job, result.session_id, record_folder(request.id), whole_mask(mask, job.key))
 
 
 def begins_anew(beginning: Beginning, result: HarnessResult) -> bool:

@@ -1,11 +1,11 @@
 """The steps of a reading: take the question, answer it, hand the answer over to whoever waits."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
-from delegation.errors import Cancelled, DelegateError, StackError
+from delegation.errors import Cancelled, DelegateError, StackError, WorkFailed
 from delegation.reading.admission import Wish, admit_analyze, admit_query
 from delegation.reading.answering import answered
 from delegation.reading.gate import Gate
@@ -53,6 +53,7 @@ class Answering:
         Raises as `answering.answered` does.
         """
         self._kept.begin(self.question.id)
+        self._kept.mark(self.question.id, "holds")
         try:
             with gate_of(self.question) as gate:
                 answer = answered(self.question, key_of=_key, gate=gate, cancelled=self._given_up)
@@ -68,15 +69,13 @@ class Answering:
         except Exception as error:
             self._settle(internal_error(error))
             raise
+        finally:
+            self._kept.unmark(self.question.id, "holds")
 
     def give_up(self, reason: DelegateError) -> None:
         """End the request; whoever waits hears this reason. An answer that is there already stays."""
         self._instead = self._instead or reason
         self._given_up.set()
-
-    @property
-    def is_given_up(self) -> bool:
-        return self._given_up.is_set()
 
     def _settle(self, outcome: Answer | DelegateError) -> None:
         if not self.settled.is_set():
@@ -95,8 +94,8 @@ class Elsewhere:
         """None as long as there is none. Raises what the asker met, and StackError where the asker is gone."""
         lives = self._asker is not None and self._asker.is_alive()  # looked at first: its last word is seen below
         found = self._kept.outcome(self._id)
-        if found is None and not lives:
-            raise StackError("whoever asked has ended before the answer came")
+        if found is None and not (lives and self._kept.is_under_way(self._id)):
+            raise StackError("whoever asked has ended before the answer came, or could not hand it over")
         return found
 
     def is_settled(self) -> bool:
@@ -127,6 +126,15 @@ def was_given_up(question_id: str) -> bool:
     return Kept(home()).is_given_up(question_id)
 
 
+@contextmanager
+def recorded(question_id: str) -> Generator[None]:
+    """While this process makes and ends the question's flow run. Where it does not come to that, the keeper ends it."""
+    kept = Kept(home())
+    kept.mark(question_id, "records")
+    yield
+    kept.unmark(question_id, "records")
+
+
 def forget(question_id: str) -> None:
     """Remove the files of a question that nobody waits for."""
     Kept(home()).remove(question_id)
@@ -143,10 +151,13 @@ def later() -> Later:
 
 
 def count_earlier(entry: Unrecorded) -> None:
-    """Tell the budgets what an answer without the stack cost. Raises StackError where they cannot be told."""
+    """Tell the budgets what an answer without the stack cost. Raises StackError where they cannot be told.
+
+    One of unknown cost that was counted before is not counted again: nothing more may be set aside for it.
+    """
     if entry.cost is None or not entry.budgets.is_set:
         return
-    with shared_state() as state:
+    with shared_state() as state, suppress(WorkFailed):
         budgets.reserve(
             state, entry.id, repository=entry.repository, night_id=None, limits=entry.budgets, expected_usd=0.0,
             now=entry.at,

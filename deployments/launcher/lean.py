@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 RELATED_VARIABLE = "DELEGATE_STACK_RELATED"
 _LOOK_SECONDS = 30.0
+leaves_out = True
+"""The launcher turns it off where Prefect lacks a name that this needs."""
 _KINDS = ("flow", "deployment", "work-queue", "work-pool")
 
 
@@ -67,9 +69,11 @@ def prefect_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 def leave_out(environment: Mapping[str, str]) -> None:
     """In a flow process, before the engine runs. `environment` is the one that the worker gave."""
-    _know_related(environment.get(RELATED_VARIABLE))
+    related = environment.get(RELATED_VARIABLE)
     os.environ.pop(RELATED_VARIABLE, None)
-    _watch_suspension_seldom()
+    if leaves_out:
+        _know_related(related)
+        _watch_suspension_seldom()
 
 
 def _know_related(text: str | None) -> None:
@@ -91,8 +95,13 @@ def _watch_suspension_seldom() -> None:
 
 @contextmanager
 def _observe_suspension(
-    flow_run_id: UUID, suspension_request: "FlowRunSuspensionRequest", seconds: float = _LOOK_SECONDS
+    flow_run_id: UUID,
+    suspension_request: "FlowRunSuspensionRequest",
+    *_: object,
+    seconds: float = _LOOK_SECONDS,
+    **__: object,
 ) -> Generator[None]:
+    """In the place of Prefect's own, whatever else that one may be given."""
     ended = threading.Event()
     about = (flow_run_id, suspension_request, seconds, ended)
     watcher = threading.Thread(target=_look, args=about, name="suspension", daemon=True)

@@ -80,7 +80,7 @@ def export(
         verbs.past.write(wanted, format_, sys.stdout)
         sys.stdout.flush()
         return OK
-    path = verbs.settings.cwd / target.expanduser()
+    path = verbs.settings.path(str(target))
     number = verbs.past.export(wanted, format_, path)
     if json:
         print_json({"path": str(path), "format": format_, "delegations": number})

@@ -175,7 +175,7 @@ def _show(settings: "Settings", night_id: str, *, wait: bool, as_json: bool) -> 
     except KeyboardInterrupt:
         say(f"stopped waiting; {night_id} goes on")
         return STOPPED_WAITING
-    if found.has_ended:
+    if wait or found.has_ended:  # one that crashed for good has not ended, and is no longer waited for
         return _reported(found, as_json=as_json)
     lines = lines_of(settings, found)
     if as_json:

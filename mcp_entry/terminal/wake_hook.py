@@ -7,6 +7,7 @@ The hook's input (JSON on stdin) holds the tool's answer. Where that names a `wa
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ WAKE, QUIET = 2, 0
 _LONGEST_INPUT = 16 * 1024 * 1024
 _MOST_IDS = 64
 _ID = re.compile(r"\b(?:dg|cx|gm|dsh)-\d{8}t\d{9}-[a-z0-9]+\b")
-_HOME = re.compile(r"^DELEGATE_HOME=('[^']*'|\S+) ")
 _BEGINNING = "Work that you delegated has ended (this is its result, no error):"
 _END = "Read more with the poll tool of its kind; a change is not yet in your files."
 
@@ -62,18 +62,28 @@ def main() -> int:
 
 
 def wanted_in(text: str) -> Wanted | None:
-    """The jobs of the `watch` in a tool's answer; None where there is none to be waited for."""
+    """The jobs of every `watch` in a tool's answer, which has several where each job has its own; None where there is
+    none to be waited for."""
     try:
         given = json.loads(text)
     except ValueError:
         return None
     answer = given.get("tool_response") if isinstance(given, dict) else None
-    watch = next(_watches(answer), None)
-    ids = tuple(dict.fromkeys(_ID.findall(watch or "")))[:_MOST_IDS]
-    if watch is None or not ids:
+    watches = [watch for watch in _watches(answer) if _ID.search(watch)]
+    if not watches:
         return None
-    home = _HOME.match(watch)
-    return Wanted(ids, home[1].strip("'") if home else None)
+    ids = dict.fromkeys(found for watch in watches for found in _ID.findall(watch))
+    return Wanted(tuple(ids)[:_MOST_IDS], _home_in(watches[0]))
+
+
+def _home_in(watch: str) -> str | None:
+    """The folder of our state that the command begins with, as a shell reads it."""
+    try:
+        first = next(iter(shlex.split(watch)), "")
+    except ValueError:
+        return None
+    name, _, value = first.partition("=")
+    return value if name == "DELEGATE_HOME" and value else None
 
 
 def _watches(value: Any, depth: int = 0) -> Iterator[str]:

@@ -100,7 +100,8 @@ def test_a_question_that_is_given_up_or_cancelled_in_the_ui_ends_and_is_a_cancel
     until(lambda: nobody_holds_a_slot(stack), 30)
 
 
-def test_what_its_process_could_not_record_is_recorded_with_the_next_question(stack, reading, endpoint):  # noqa: F811
+@pytest.mark.parametrize("when", ["before it begins", "while it records"])
+def test_what_its_process_could_not_record_is_recorded_with_the_next_question(stack, reading, endpoint, when):  # noqa: F811
     came = len(endpoint.calls)
 
     def kill_the_recorder() -> None:
@@ -108,12 +109,14 @@ def test_what_its_process_could_not_record_is_recorded_with_the_next_question(st
         (kept,) = (stack.home / "reading" / "questions").glob("*.question")
         name = kept.name.split(".")[0]
         until(lambda: recorders(name) != [], 30)
+        if when == "while it records":
+            run_of(stack, name, lambda run: run["state_type"] == "RUNNING")
         for process in recorders(name):
             process.kill()
 
     stopper = threading.Thread(target=kill_the_recorder)
     stopper.start()
-    answered = reading.query("takes a moment", Wish())
+    answered = reading.query("takes a moment" if when == "before it begins" else "takes long", Wish())
     stopper.join(60)
     assert answered.answer == "yes"
     until(lambda: [each.id for each in Later(home_of(stack)).entries()] == [answered.session_id], 30)

@@ -1,6 +1,7 @@
 """Questions on the real stack: flow runs that wait for no worker, are ended through the launcher and are recorded."""
 
 import json
+import os
 import re
 import signal
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from readers import provider
+from waiting import until
 
 from delegation.home import Home
 from delegation.reading.kept import Later, Unrecorded
@@ -25,7 +27,11 @@ def answer(request) -> Turn:
     return (
         Turn("late", delay_seconds=60)
         if "slow" in said
-        else Turn(fault="500" if "fail" in said else None, text="yes", delay_seconds=2 if "moment" in said else 0)
+        else Turn(
+            fault="500" if "fail" in said else None,
+            text="yes",
+            delay_seconds=8 if "long" in said else 2 if "moment" in said else 0,
+        )
     )
 
 
@@ -85,7 +91,7 @@ def test_a_question_is_a_flow_run_that_no_worker_took(stack, env, tmp_path):
     assert run["name"] == f"analyze: what? · {session[-4:]}"
     assert {"reading", "analyze"} <= set(run["tags"])
     assert "prefect.worker.name" not in run["labels"]
-    assert list((stack.home / "reading" / "questions").iterdir()) == []
+    until(lambda: list((stack.home / "reading" / "questions").iterdir()) == [], 30)
     again = stack("resume", session, "and?", env=env)
     assert again.stdout.startswith(
         f"[delegate resume] provider=cheap model=model-of-cheap in=100 out=20 session={session}"
@@ -111,6 +117,20 @@ def test_ctrl_c_ends_the_request_and_the_run_is_cancelled(stack, env, endpoint):
     endpoint.wait_gone()
     assert run_of(stack, name, ended)["state_name"] == "Cancelled"
     assert gone(kept)
+
+
+def test_a_question_whose_process_is_killed_is_told_to_its_asker_and_leaves_no_run_under_way(stack, env, endpoint):
+    running = stack.start("query", "slow one", env=env)
+    endpoint.wait_for(1, 60)
+    (kept,) = (stack.home / "reading" / "questions").glob("*.question")
+    name = kept.name.split(".")[0]
+    run_of(stack, name, lambda found: found["state_type"] == "RUNNING")
+    os.kill(json.loads(kept.with_suffix(".records").read_text())["pid"], signal.SIGKILL)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode != 0
+    assert "ended without an answer" in said
+    assert run_of(stack, name, ended)["state_name"] == "Lost"
+    until(lambda: list((stack.home / "reading" / "questions").iterdir()) == [], 60)
 
 
 def test_cancel_in_the_ui_ends_the_request_and_whoever_waits_is_told(stack, env, endpoint):
@@ -165,4 +185,4 @@ def test_a_question_started_in_the_ui_is_answered_by_the_stacks_own_models(stack
         "[delegate analyze] provider=reader model=reader in=100 out=20 session=rd-"
     )
     assert "1\thello" in endpoint.calls[0].text.replace("\\t", "\t")
-    assert list((stack.home / "reading" / "questions").iterdir()) == []
+    until(lambda: list((stack.home / "reading" / "questions").iterdir()) == [], 30)

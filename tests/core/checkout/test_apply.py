@@ -227,7 +227,7 @@ def test_a_patch_with_a_hostile_path_is_refused(name, repo, tmp_path):
     assert not (tmp_path / "evil").exists()
 
 
-def test_an_error_half_way_puts_everything_back(repo, patch_of, monkeypatch):
+def test_an_error_half_way_puts_everything_back_and_leaves_no_undo(repo, patch_of, monkeypatch, tmp_path):
     def change(root: Path) -> None:
         edit_first_line(root)
         (root / "pkg/b.py").unlink()
@@ -243,9 +243,11 @@ def test_an_error_half_way_puts_everything_back(repo, patch_of, monkeypatch):
         whole(top, change, folder)
 
     monkeypatch.setattr(exchanging, "_exchange", breaks_at_the_end)
+    undo = tmp_path / "undo.diff"
     with pytest.raises(OSError, match="No space"):
-        apply(repo, patch)
+        apply_patch(repo.path, Path(patch.path), patch.base_commit, undo=undo)
     assert repo.footprint() == before
+    assert not undo.exists(), "it would stand for a change that was applied"
 
 
 def test_a_bare_repository_and_an_unknown_base_are_refused(repo, patch_of, tmp_path):

@@ -217,3 +217,5 @@ def test_the_workdir_of_a_client_is_its_project(front: Front):
     assert service.workdir(None) == str(front.repo)
     assert service.workdir("sub") == str(front.repo / "sub")
     assert service.workdir("/elsewhere") == "/elsewhere"
+    with pytest.raises(UsageError, match="another user's folder"):
+        service.workdir("~nobody-of-that-name/x")

@@ -280,6 +280,30 @@ def test_a_command_may_answer_in_a_file_and_take_the_task_from_one(tmp_path: Pat
     assert result.confined_by is None or result.confined_by.startswith(("bubblewrap", "sandbox-exec"))
 
 
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        ('ln -s "$1" "$2"', None),  # it may lead to what only we can read
+        ('mkfifo "$2"', None),
+        ("printf 'caf\\351' > \"$2\"", "caf\ufffd"),
+    ],
+)
+def test_an_answers_file_that_is_a_link_or_a_pipe_is_none_and_one_of_other_bytes_is_read(
+    tmp_path: Path, body: str, answer: str | None
+):
+    settings = harness_settings(tmp_path)
+    template = Template(argv=("/bin/sh", "-c", body, "sh", "{task_file}", "{output_file}"), output="file")
+    result = run_harness(OwnCommand(settings, template), job(tmp_path, "command", template=template), settings)
+    assert (result.status, result.answer) == ("done" if answer else "failed", answer)
+
+
+def test_a_session_that_is_no_text_is_none(tmp_path: Path):
+    settings = harness_settings(tmp_path)
+    template = Template(argv=("echo", '{"response": "ok", "session_id": 7}'), output="json")
+    result = run_harness(OwnCommand(settings, template), job(tmp_path, "command", template=template), settings)
+    assert (result.status, result.answer, result.session_id) == ("done", "ok", None)
+
+
 def test_a_command_takes_the_task_on_standard_input(tmp_path: Path):
     settings = harness_settings(tmp_path)
     template = Template(argv=("cat",), stdin="task")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from delegation.errors import UsageError
+from delegation.night.costs import Costs
 from delegation.night.ledger import Child, Ledger
+from delegation.night.report import report_of
 from delegation.night.scheduler import decide
 from delegation.night.shift import Shift
 from delegation.night.values import Decision
@@ -62,9 +64,9 @@ def test_a_kill_at_any_point_between_row_record_and_ledger_gives_the_same_delega
     shift = table.open()
     first = table.start(shift, look(table, shift))["a"]
     ledger = shift.folder / "children.jsonl"
-    whole = ledger.read_text()
-    for left in ("", whole[:40]):
-        ledger.write_text(left)
+    whole = ledger.read_bytes()
+    for left in (b"", whole[:40], '{"card":"ä'.encode()[:-1]):  # within a character
+        ledger.write_bytes(left)
         again = table.open()
         assert table.start(again, look(table, again)) == {"a": first}
         assert [child.delegation_id for child in again.ledger.children()] == [first]
@@ -110,6 +112,7 @@ def test_another_night_does_the_cards_again_but_one_with_a_key_only_once_ever(ta
 
     assert (again["a"] == ids["a"], again["b"] == ids["b"], again["c"] == ids["c"]) == (False, True, True)
     assert look(table, second).start == ()
+    assert report_of(second, look(table, second), second.begun).costs == Costs(), "the first night paid for them"
     third = table.open("part-3", name="two")
     table.start(third, look(table, third))
     assert look(table, third).start == ()

@@ -12,10 +12,13 @@ from delegation.home import Home
 from delegation.reading.admission import Wish, admit_query
 from delegation.reading.kept import Kept, Later, with_references
 from delegation.reading.labels import run_name_of, unrecorded
+from delegation.reading.locks import Busy
 from delegation.scripted.endpoint import ScriptedEndpoint, Turn
 from delegation.secrets import value_of
 from delegation.shared_state import SharedState, budgets, migrate
+from delegation.stack_state import ProcessId, process_id
 from delegation.steps import reading as steps
+from mcp_entry.reading_run import _hand_over
 
 
 @pytest.fixture
@@ -100,6 +103,24 @@ def test_what_a_killed_asker_left_goes_after_a_day(home, question):
     assert not path.exists()
 
 
+@pytest.mark.parametrize("what", ["holds", "records"])
+def test_what_a_killed_process_was_at_is_known_until_somebody_has_tidied_it(home, question, what):
+    kept, dead = Kept(home), ProcessId(pid=os.getpid(), started=1.0)
+    kept.keep(question)
+    kept.mark(question.id, what)
+    assert kept.left(what) == []
+    path = home.reading / "questions" / f"{question.id}.{what}"
+    path.write_text(dead.model_dump_json())
+    os.utime(path, (time.time() - 90_000,) * 2)
+    kept.remove(question.id)
+    kept.clear()
+    assert (kept.left("holds"), kept.left("records")) == (
+        ([question.id], []) if what == "holds" else ([], [question.id])
+    )
+    kept.unmark(question.id, what)
+    assert (kept.left(what), list((home.reading / "questions").iterdir())) == ([], [])
+
+
 @pytest.mark.parametrize("name", ["../../x", "rd-x", "", "dg-20261130t160527291-fvre", "rd-20261130t160527291-fvre/.."])
 def test_a_name_that_is_no_id_reaches_no_file(home, name):
     with pytest.raises(UsageError, match="is not a session id"):
@@ -131,6 +152,49 @@ def test_what_an_answer_without_the_stack_cost_is_counted_once_it_is_recorded(us
     with SharedState(url) as tables:
         told = budgets.tally(tables, delegation_id=admitted.question.id)
     assert (told.reported_usd, told.pending_usd) == (0.25, 0.0)
+
+
+def test_an_answer_of_unknown_cost_that_was_counted_before_stops_nobody(user, tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    migrate(url)
+    monkeypatch.setenv("DELEGATE_DATABASE_URL", url)
+    user.environ["DELEGATE_BUDGET_PER_DAY_USD"] = "1"
+    with ScriptedEndpoint(["so"]) as endpoint:
+        user.configure([provider("p", endpoint.base_url)])
+        admitted = admit_query(user.settings, "x", Wish())
+        entry = unrecorded(admitted.question, user.ask(admitted), is_counted=False)
+    assert (entry.cost is not None and entry.cost.kind) == "unknown"
+    for _ in range(2):  # its process was killed before it could remove the entry
+        steps.count_earlier(entry)
+    with SharedState(url) as tables:
+        assert budgets.unsettled(tables) == ()
+
+
+def test_two_processes_do_not_record_the_same_answers(home):
+    later = Later(home)
+    with later.alone():
+        with pytest.raises(Busy), Later(home).alone():
+            raise AssertionError
+        assert later.entries() == []
+    with later.alone():
+        pass
+
+
+def test_an_answer_that_cannot_be_handed_over_leaves_nobody_waiting_for_it(home, question, monkeypatch):
+    monkeypatch.setattr(steps, "home", lambda: home)
+    kept, me = Kept(home), process_id(os.getpid())
+    kept.keep(question)
+    kept.begin(question.id, me)
+    elsewhere = steps.Elsewhere(question.id)
+    assert elsewhere.outcome() is None
+
+    def full(*_: object) -> None:
+        raise StackError("free space")
+
+    monkeypatch.setattr(kept, "_write", full)
+    _hand_over(kept, question.id, StackError("x"))
+    with pytest.raises(StackError, match="could not hand it over"):
+        elsewhere.outcome()
 
 
 def test_a_question_is_under_way_until_its_files_are_gone_or_a_day_old(home, question):

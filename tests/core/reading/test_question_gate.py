@@ -9,7 +9,7 @@ import pytest
 from readers import ReadingUser, provider
 from waiting import until
 
-from delegation.errors import WorkFailed
+from delegation.errors import StackError, WorkFailed
 from delegation.reading.admission import Wish, admit_query
 from delegation.reading.providers import AllFailed
 from delegation.reading.question import Answer
@@ -152,6 +152,18 @@ def test_a_spent_budget_of_the_day_lets_no_question_pass_and_nothing_is_sent(use
         assert (told.value.kind, len(endpoint.calls)) == ("budget", 1)
     spent = budgets.tally(tables, day=now().astimezone().date())
     assert (spent.reported_usd, spent.pending_usd) == (0.09, 0.0)
+    assert empty(tables, "model-of-p")
+
+
+def test_tables_that_come_back_after_money_was_to_be_set_aside_take_neither_answer_nor_slot(user, tables, monkeypatch):
+    def away(*_: object, **__: object) -> None:
+        raise StackError("the tables are away")
+
+    user.environ["DELEGATE_BUDGET_PER_DAY_USD"] = "1"
+    monkeypatch.setattr(budgets, "reserve", away)
+    with ScriptedEndpoint([Turn("x", cost_usd=0.09)]) as endpoint:
+        user.configure([provider("p", endpoint.base_url)])
+        assert user.query().answer == "x"
     assert empty(tables, "model-of-p")
 
 

@@ -11,6 +11,8 @@ from lease_office import LeaseOffice
 from readers import ReadingUser, provider
 from waiting import until
 
+from delegation.errors import StackError
+from delegation.reading import slots
 from delegation.reading.admission import Wish, admit_query
 from delegation.reading.gate import Shared
 from delegation.reading.leases import StackLeases
@@ -118,6 +120,20 @@ def test_a_server_that_is_away_stops_no_question_and_the_tickets_count(tables, q
     assert time.monotonic() - begun < 2
 
 
+def test_a_stack_that_was_started_anew_meanwhile_ends_no_answer(tables, question, office):
+    leases = StackLeases(stack_at(office.api_url))
+    with (
+        Shared(tables, question, LeasedSlots(tables, leases)) as shared,
+        shared.reader_slot(question.readers[0]) as slot,
+    ):
+        leases.close()
+        assert leases.renew("any") == "unreachable"
+        with pytest.raises(StackError):
+            leases.grant(BUCKET, 1)
+        assert slot._slot.is_held()
+    assert tickets.standing(tables, now=now()) == {}
+
+
 def test_a_server_that_hangs_is_waited_for_a_second_and_its_late_lease_is_given_back(
     tables, question, office, monkeypatch
 ):
@@ -137,6 +153,18 @@ def test_a_server_that_hangs_is_waited_for_a_second_and_its_late_lease_is_given_
         assert time.monotonic() - begun < 1.5
         until(lambda: office.acquires == 1)
         until(lambda: office.held == {})
+
+
+def test_a_lease_that_comes_at_the_moment_it_is_given_up_is_given_back(gate, question, office, monkeypatch):
+    asked_for = slots._AskedLease.lease
+
+    def too_late(self):
+        asked_for(self)  # it is there by now
+
+    monkeypatch.setattr(slots._AskedLease, "lease", too_late)
+    with gate(question) as shared, pytest.raises(NotAsked), shared.reader_slot(question.readers[0]):
+        raise AssertionError
+    assert (office.acquires, office.held) == (1, {})
 
 
 def test_a_slot_that_was_lost_ends_a_reading_in_parts(gate, question, office, tables, monkeypatch):

@@ -79,6 +79,12 @@ def test_a_repository_is_meant_by_path_by_a_folder_inside_it_or_by_its_name(
     assert len(fitting(repo=REPO)) == 1
 
 
+@pytest.mark.parametrize("word", ["~nobody-of-that-name/x", "a\0b"])
+def test_a_repository_that_is_no_path_is_refused(fitting: Fitting, word: str):
+    with pytest.raises(UsageError, match=r"--repo .* is no path"):
+        fitting(repo=word)
+
+
 def test_since_and_until_bound_by_the_time_of_submission(past: PastRecords, fitting: Fitting):
     old, middle, new = (past.add("verified", ago=timedelta(hours=hours)) for hours in (50, 20, 1))
     assert fitting(since="2h") == [new]

@@ -106,6 +106,16 @@ def test_an_accepted_change_stays_until_it_is_applied(past: PastRecords):
     assert {*names.values(), in_place} <= gone
 
 
+def test_a_change_that_another_patch_took_the_place_of_was_not_applied(past: PastRecords):
+    """A run that was taken up again, after what it had by then was applied."""
+    name = past.add("verified", ago=OLD, patch=b"+x\n")
+    folder = past.store.folder(name)
+    note_applied(folder, Applied(how="working_tree", where="/r", sha256="1" * 64))
+    assert reasons(past) == {name: "its change is verified and was not applied"}
+    note_applied(folder, Applied(how="working_tree", where="/r", sha256="0" * 64))
+    assert reasons(past) == {}
+
+
 def test_what_a_kept_one_was_made_from_stays_and_so_on(past: PastRecords):
     first = past.add("refuted", ago=OLD)
     second = past.add("refuted", ago=OLD, parent_id=first)

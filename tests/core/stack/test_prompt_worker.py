@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 from prefect.client.schemas.objects import Flow, FlowRun, State, StateType
 from prefect.client.schemas.responses import WorkerFlowRunResponse
+from waiting import until
 
 from deployments.launcher import lean
 from deployments.prompt_worker import PromptWorker, _folder_and_entrypoint, _remembering
@@ -201,9 +202,8 @@ def test_a_run_that_somebody_suspends_hears_of_it(monkeypatch: pytest.MonkeyPatc
     client = SimpleNamespace(read_flow_run=lambda id_: SimpleNamespace(state=states.pop(0) if states else None))
     monkeypatch.setattr("prefect.client.orchestration.get_client", lambda **_: nullcontext(client))
     request = FlowRunSuspensionRequest()
-    with lean._observe_suspension(uuid4(), request, 0.01):
-        while states:
-            pass
+    with lean._observe_suspension(uuid4(), request, seconds=0.01):
+        until(lambda: not states)
     with pytest.raises(Pause):
         request.raise_if_requested()
 
