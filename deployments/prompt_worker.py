@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _SELDOM_SECONDS, _OFTEN_SECONDS = 10.0, 0.5
 _BETWEEN_SECONDS = 0.05  # many events at once are one look
 _AFTER_TROUBLE_SECONDS = 2.0
+_DECIDING_SECONDS = 10.0
 _LISTEN_AGAIN_SECONDS = 1.0
 _FRESH_SECONDS = 5.0
 _WORTH_A_LOOK = ["SCHEDULED", "COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
@@ -57,6 +58,7 @@ class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter 
         self._woken = asyncio.Event()
         self._listens = False
         self._next_due: datetime | None = None
+        self._undecided: set[UUID] = set()
         self._executions: Executions | None = None
         self._leaving, self._making = asyncio.Event(), anyio.Lock()
         self._owners: anyio.abc.TaskGroup
@@ -95,6 +97,7 @@ class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter 
 
     async def _look(self) -> float:
         """Start what is due; the seconds until the next look, if nothing wakes before."""
+        await self._all_decided()
         try:
             await self.get_and_submit_flow_runs()
         except Exception:  # the outermost edge: a server that is away must not end the runs that go on
@@ -105,6 +108,25 @@ class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter 
         if self._next_due is None:
             return _SELDOM_SECONDS
         return min(_SELDOM_SECONDS, max(0.0, (self._next_due - datetime.now(UTC)).total_seconds()))
+
+    async def _all_decided(self) -> None:
+        """Until each run that was found counts against its queue's limit, which it does from Pending on: a look before
+        that finds one more for the same place."""
+        with anyio.move_on_after(_DECIDING_SECONDS):
+            while self._undecided & self._submitting_flow_run_ids:  # noqa: ASYNC110  # one that leaves tells nobody
+                await anyio.sleep(_BETWEEN_SECONDS)
+
+    async def _submit_scheduled_flow_runs(self, flow_run_response: list[WorkerFlowRunResponse]) -> "list[FlowRun]":
+        known = set(self._submitting_flow_run_ids)
+        handed = await super()._submit_scheduled_flow_runs(flow_run_response)
+        self._undecided = {run.id for run in handed} - known
+        return handed
+
+    async def _propose_pending_state(self, flow_run: "FlowRun") -> bool:
+        try:
+            return await super()._propose_pending_state(flow_run)
+        finally:
+            self._undecided.discard(flow_run.id)
 
     async def _get_scheduled_flow_runs(self) -> list[WorkerFlowRunResponse]:
         """Those that are due. When the next one will be is noted, as far as the next look by the clock."""

@@ -56,7 +56,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what run
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_QUICK_WITHOUT_LAUNCHER = ("test_delegation.py", "test_claude_code.py", "test_going_on.py", "test_requests.py")
+_QUICK_WITHOUT_LAUNCHER = ("test_delegation.py", "test_claude_code.py")
 """Every flow test runs through the launcher and through Prefect's own engine; of the latter these in `make test`."""
 
 
@@ -92,9 +92,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def stack_of(nodeid: str) -> str:
-    """The parameter that names a stack of the session's, else the file: its module has a stack of its own."""
+    """The parameter that names a stack of the session's, else the folder or file that has a stack of its own."""
     named = re.search(r"\[(launcher|engine)[-\]]", nodeid)
-    return named[1] if named else nodeid.split("::")[0]
+    if named:
+        return named[1]
+    return "tests/stack" if nodeid.startswith("tests/stack/") else nodeid.split("::")[0]
 
 
 def pytest_unconfigure() -> None:

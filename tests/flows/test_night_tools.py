@@ -82,6 +82,7 @@ async def test_a_client_submits_cards_polls_them_and_applies_one(
     assert any("begun so far" in (line or "") for line in told)
 
 
+@pytest.mark.slow
 def test_the_commands_of_a_report_do_what_they_say_when_they_are_pasted(
     stack: Terminal, small_repository: Path, tmp_path: Path, endpoint: ScriptedEndpoint
 ):

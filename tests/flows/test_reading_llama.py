@@ -54,6 +54,7 @@ class Asker:
         return self._terminal(*words, env={"DELEGATE_MCP_CONFIG": str(self._config)}, timeout=300)
 
 
+@pytest.mark.slow
 def test_an_answer_has_its_form_whatever_a_small_model_says(ask: Asker, code: Path):
     refused = ask("analyze", str(code), "What?", "--on-too-large", "refuse", max_input_tokens=600)
     assert refused.code == 1

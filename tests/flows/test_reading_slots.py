@@ -19,8 +19,8 @@ from tests.flows.conftest import local_model
 from tests.flows.test_reading_runs import api_of, ended, run_of
 
 pytestmark = pytest.mark.stack
-MODEL = "openai-scripted"  # of `local_model`, whose bucket has its name
-ONE = {"DELEGATE_CONCURRENCY_OPENAI_SCRIPTED": "1"}
+MODEL = "openai-alone"  # its bucket has its name, and no other test's limit
+ONE = {"DELEGATE_CONCURRENCY_OPENAI_ALONE": "1", "DELEGATE_LOCAL_MODEL": MODEL}
 
 
 @pytest.fixture

@@ -83,6 +83,7 @@ def test_a_long_one_parks_the_run_without_process_or_slot_and_it_comes_back_by_i
     assert ran.json["attempts"][0]["turns"] == 2
 
 
+@pytest.mark.slow
 def test_another_client_leaves_the_model_alone_too(stack: Terminal, words: Any, tmp_path: Path):
     with ScriptedEndpoint(refusing_first(Turn(fault="429", retry_after="8"))) as endpoint:
         env = local_model(endpoint.base_url)

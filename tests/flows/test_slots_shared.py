@@ -175,6 +175,7 @@ def _state(terminal: Terminal, name: str) -> str:
     return api(terminal, "GET", f"/flow_runs/{shown_run(terminal, name)}")["state"]["name"]
 
 
+@pytest.mark.slow
 def test_a_budget_of_a_dollar_stops_at_a_dollar_with_what_is_pending_counted(terminal: Terminal, repo: Path):
     asked = Asked(
         lambda number, request: Turn(

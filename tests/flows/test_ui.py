@@ -118,6 +118,7 @@ def _before(step: dict[str, Any], steps: list[dict[str, Any]]) -> list[str]:
     return [each["name"] for each in steps if each["id"] in ids]
 
 
+@pytest.mark.slow
 @pytest.mark.stack
 def test_a_green_run_that_was_not_accepted_says_so(stack: Terminal, prefect: Prefect, small_repository: Path):
     script = editing("adding.py", "a - b", "a * b")

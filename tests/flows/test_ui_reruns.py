@@ -67,6 +67,7 @@ def children(stack: Terminal, name: str) -> list[str]:
     return [each["id"] for each in stack("show", name, "--json").json["children"]]
 
 
+@pytest.mark.slow
 def test_retry_on_the_page_of_a_run_judges_it_again_and_the_page_shows_the_new_result(
     stack: Terminal, prefect: Prefect, small_repository: Path
 ):

@@ -35,6 +35,7 @@ def test_the_wheel_puts_nothing_but_its_two_packages_at_top_level(wheel: Path):
     assert {"delegation/pipeline/prefect.yaml", "delegation/pipeline/flows/delegation.py"} <= set(names)
 
 
+@pytest.mark.slow
 def test_an_installed_wheel_started_from_the_root_folder_does_a_delegation(
     wheel: Path, tmp_path: Path, small_repository: Path
 ):

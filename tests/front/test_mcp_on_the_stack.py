@@ -163,6 +163,7 @@ async def test_cancelling_in_the_middle_of_a_tool_call_ends_it(user: User, endpo
     assert not [line for line in user.processes() if "sleep 300" in line]
 
 
+@pytest.mark.slow
 async def test_a_run_that_never_got_a_process_can_be_cancelled(user: User, endpoint: ScriptedEndpoint):
     """Two hang in the pool of two and the queue lets six start: the others wait without a process."""
     cards = [{"task": f"SLEEP {part}", "repo": str(user.repo)} for part in range(24)]

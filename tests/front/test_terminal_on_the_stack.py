@@ -93,7 +93,7 @@ def start(caller: User, *words: str) -> "subprocess.Popen[str]":
 
 def server_of(user: User) -> int:
     """The one process of this home that is Prefect's server."""
-    found = [line for line in user.processes() if "-m prefect server start" in line]
+    found = [line for line in user.processes() if "-m deployments.quiet_server" in line]
     return min(int(line.split()[0]) for line in found)
 
 

@@ -74,6 +74,7 @@ def test_sqlite_works_with_a_warning_and_a_stale_state_file_heals(fresh: Callabl
     assert program.pid_of("server") > 0
 
 
+@pytest.mark.slow
 def test_everything_ends_with_a_killed_keeper_and_up_starts_anew(fresh: Callable[..., Any]):
     program = fresh(DELEGATE_DATABASE="sqlite")
     program.run("up")

@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 from prefect.client.schemas.objects import Flow, FlowRun, State, StateType
 from prefect.client.schemas.responses import WorkerFlowRunResponse
+from prefect.workers.process import ProcessWorker
 from waiting import until
 
 from deployments.launcher import lean
@@ -76,6 +77,35 @@ def test_a_server_that_is_away_ends_nothing_and_is_asked_again():
             raise ConnectionError("nobody there")
 
     assert looked(worker(Away())) == ([], 2.0)
+
+
+def test_it_looks_again_only_when_what_it_found_counts_against_its_queue(monkeypatch: pytest.MonkeyPatch):
+    """Two looks close together would let one more in than the queue's limit."""
+    decide = asyncio.Event()
+
+    async def pending(_: Any, __: Any) -> bool:
+        await decide.wait()
+        raise RuntimeError("refused")
+
+    monkeypatch.setattr(ProcessWorker, "_propose_pending_state", pending)
+
+    async def story() -> list[int]:
+        server = Server(-1)
+        made = worker(server)
+        run = server.found[0].flow_run
+        made._submitting_flow_run_ids.add(run.id)
+        made._undecided = {run.id}
+        deciding = asyncio.create_task(made._propose_pending_state(run))
+        looking = asyncio.create_task(made._look())
+        await asyncio.sleep(0.2)
+        before = len(server.asked)
+        decide.set()
+        with pytest.raises(RuntimeError):
+            await deciding
+        await looking
+        return [before, len(server.asked)]
+
+    assert asyncio.run(story()) == [0, 1]
 
 
 def test_an_event_wakes_it_at_once():
