@@ -75,7 +75,7 @@ def _measured(name: str, quick: bool, kept: dict[str, Any], file: Path | None) -
     print(table(rows), file=sys.stderr, flush=True)
     if file is not None:
         aside = file.with_suffix(".part")
-        aside.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        aside.write_text(json.dumps(kept, indent=1, allow_nan=False), encoding="utf-8")
         aside.replace(file)
     return True
 
