@@ -9,7 +9,7 @@ from typing import Any
 from delegation.admission import admit
 from delegation.cards import CardSet, FoundCard, read_cards
 from delegation.checkout.publish import ref_of
-from delegation.errors import UsageError
+from delegation.errors import DelegateError, UsageError
 from delegation.home import Home
 from delegation.models.catalogue import Catalogue
 from delegation.night.ledger import Child, Key, Ledger
@@ -18,7 +18,7 @@ from delegation.night.scheduler import best_of
 from delegation.night.terms import Terms, night_id_of, rules_of
 from delegation.night.values import Attempt, Job, Rules, Standing, Start
 from delegation.outcome import exit_code_of
-from delegation.receipt import Receipt
+from delegation.receipt import Cost, Receipt
 from delegation.records import RecordStore
 from delegation.records.labels import run_name_of
 from delegation.request import DelegationRequest
@@ -102,7 +102,10 @@ class Shift:
     def receipt(self, delegation_id: str) -> Receipt | None:
         """Read once it is there."""
         if delegation_id not in self._receipts:
-            found = self.records.receipt(delegation_id)
+            try:
+                found = self.records.receipt(delegation_id)
+            except UsageError as error:
+                found = _unreadable(delegation_id, str(error), self.begun)
             if found is not None:
                 self._receipts[delegation_id] = found
         return self._receipts.get(delegation_id)
@@ -138,7 +141,10 @@ class Shift:
     def _is_ours(self, delegation_id: str) -> bool:
         """A card with a key of its own may have been done, and paid for, in another night."""
         if delegation_id not in self._ours:
-            self._ours[delegation_id] = self.records.request(delegation_id).night_id == self.night_id
+            try:
+                self._ours[delegation_id] = self.records.request(delegation_id).night_id == self.night_id
+            except DelegateError:  # what it cost counts rather for this night than for none
+                self._ours[delegation_id] = True
         return self._ours[delegation_id]
 
     def _attempts(self, card: FoundCard, newest: Mapping[Key, Sequence[Child]]) -> tuple[Attempt, ...]:
@@ -239,3 +245,24 @@ def _jobs(shift: Shift, cards: Sequence[FoundCard]) -> Iterator[Job]:
             shift.refused[card.id] = f"it was refused: {error}"
             fields = card.fields
             yield Job(fields.id, fields.depends_on, fields.priority, fields.attempts, (), rank)
+
+
+def _unreadable(delegation_id: str, problem: str, when: datetime) -> Receipt:
+    """What stands in the place of a receipt that is damaged: nothing of the outcome is known."""
+    return Receipt(
+        id=delegation_id,
+        outcome="failed",
+        failure_kind="lost",
+        failure_message=problem,
+        expects="change",
+        agent="unknown",
+        agent_source="unknown",
+        model_requested=None,
+        model_used=None,
+        bucket=None,
+        lane=None,
+        repo="unknown",
+        base_commit=None,
+        cost=Cost(amount_usd=None, kind="unknown"),
+        created_at=when,
+    )

@@ -6,6 +6,7 @@ from delegation.errors import UsageError
 from delegation.settings import Settings
 
 GIB = 1024**3
+_MOST_GB = 1e9  # more than any disk
 
 
 @dataclass(frozen=True)
@@ -31,4 +32,4 @@ def policy_of(
             raise UsageError(f"{option} {value:g}: give a number from 0")
     if all(value is None for value in given.values()):
         days, count, budget_gb = settings.record_keep_days, settings.record_keep_count, settings.record_budget_gb
-    return RecordPolicy(days, count, None if budget_gb is None else int(budget_gb * GIB))
+    return RecordPolicy(days, count, None if budget_gb is None else int(min(budget_gb, _MOST_GB) * GIB))

@@ -94,18 +94,20 @@ class Waiter:
             job.id = job.id or self.verbs.identify(job.text)
         except NotFoundError:
             return
-        receipt = finished(self.verbs.records, job.id)
+        try:
+            self._see(job, job.id)
+        except (StackError, UsageError) as error:  # nobody works on it, or its record is damaged
+            job.fields = {"id": job.id, "status": "lost", "error": one_line(str(error))}
+
+    def _see(self, job: _Job, job_id: str) -> None:
+        receipt = finished(self.verbs.records, job_id)
         interval = self.verbs.settings.wait_interval_seconds
         if receipt is None and (job.asked_at is None or self.clock() - job.asked_at >= interval):
             job.asked_at = self.clock()
-            job.watch = job.watch or self.verbs.watch(job.id)
-            try:
-                receipt = job.watch.look()
-            except StackError as error:
-                job.fields = {"id": job.id, "status": "lost", "error": one_line(str(error))}
-                return
+            job.watch = job.watch or self.verbs.watch(job_id)
+            receipt = job.watch.look()
         if receipt is not None:
-            job.fields, job.is_good = _ended(self.verbs, job.id, receipt)
+            job.fields, job.is_good = _ended(self.verbs, job_id, receipt)
 
     def _say(self, job: _Job) -> None:
         fields = job.fields or {}

@@ -56,7 +56,7 @@ def fifty(quick: bool) -> Iterator[Row]:
     )  # fmt: skip
     yield Row(
         name=f"{name}: memory of one (PSS)", unit="MB", ours=ours.pss_per_run_mb,
-        peers={"SQLite": sqlite.pss_per_run_mb} if sqlite.pss_per_run_mb and sqlite.pss_per_run_mb > 0 else {}, aims=at_most(30),
+        peers={"SQLite": sqlite.pss_per_run_mb} if (sqlite.pss_per_run_mb or 0) > 0 else {}, aims=at_most(30),
         note=f"everything together at most {ours.most_pss_mb:.0f} MB",
     )  # fmt: skip
     yield Row(

@@ -102,6 +102,17 @@ def test_an_id_that_nobody_sees_gives_2_after_half_a_minute_and_an_earlier_timeo
     assert waited(jobs, submitted(jobs), new_id("cx"), timeout=60)[0] == 2
 
 
+def test_a_damaged_record_is_told_as_lost_and_the_others_are_still_waited_for(jobs: Front):
+    damaged, whole = submitted(jobs, agent=None), submitted(jobs, agent=None)
+    jobs.end(damaged, "verified")
+    jobs.end(whole, "verified")
+    (jobs.records.folder(damaged) / "receipt.json").write_text("{torn")
+    code, lines = waited(jobs, damaged, whole)
+    assert code == 1
+    assert [line.split()[:2] for line in lines] == [[damaged, "LOST"], [whole, "DONE"]]
+    assert "receipt.json" in lines[0]
+
+
 def test_a_mix_of_four_kinds_is_told_in_the_words_of_each(jobs: Front, tmp_path: Path):
     """Codex, Gemini, dsh and one of ours: done, unhappy, lost, accepted."""
     models = tmp_path / "models.json"

@@ -182,6 +182,18 @@ def test_only_a_spent_quota_is_waited_for_by_the_night_a_throttled_pool_by_its_d
     assert (decision.start, decision.look_again) == ((), until + timedelta(hours=1))
 
 
+@pytest.mark.parametrize(("name", "next_one"), [("request.json", "b"), ("receipt.json", "a")])
+def test_a_damaged_record_of_one_card_does_not_end_the_night(table: "Table", end: End, name: str, next_one: str):
+    """Where the receipt is gone nothing of the outcome is known, and the card is done anew by the next part."""
+    table.write(a="priority: 2", b="priority: 1")
+    shift = table.open(in_flight=1)
+    ids = table.start(shift, look(table, shift))
+    end(shift, ids["a"], "verified")
+    (shift.records.folder(ids["a"]) / name).write_text("{torn")
+    again = table.open("part-2", in_flight=1)
+    assert starting(look(table, again)) == [next_one]
+
+
 def test_the_ledger_survives_a_line_that_was_cut_off(tmp_path: Path):
     ledger = Ledger(tmp_path)
     one, two = (Child(card=c, content="x", number=1, delegation_id=f"dg-{c}", part="p") for c in "ab")
