@@ -30,7 +30,7 @@ def repairs(request: Request) -> Turn:
     turns = (
         Turn(calls=(Call("read_file", {"path": "adding.py"}),)),
         Turn(calls=(Call("edit_file", {"path": "adding.py", "old_text": "a - b", "new_text": "a + b"}),)),
-        Turn(text="Fixed.", usage={"input": 100, "output": 20}),
+        Turn(text="Fixed.", usage={"input": 100, "output": 20}, delay_seconds=1.5),  # long enough to be seen at work
     )
     return turns[min(request.turn, 2)]
 
