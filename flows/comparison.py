@@ -9,20 +9,18 @@ import time
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.exceptions import TerminationSignal
-from prefect.logging import get_run_logger
 
 from delegation.card import Card
 from delegation.comparison.planning import IN_FLIGHT
 from delegation.comparison.trials import Trials
-from delegation.errors import StackError
 from tasks import comparison as tasks
 from tasks import notify, publish
 from tasks.children import Children
 from tasks.delegation import unseen
 from tasks.expected import log_only_unexpected_tracebacks
+from tasks.patience import Patience
 
 _LOOK_SECONDS = 1.0
-_PATIENCE_SECONDS = 600.0
 
 
 @flow(name="comparison", persist_result=False)
@@ -56,15 +54,10 @@ def _work(trials: Trials, children: Children) -> None:
     """Begin trials as others end, until all have."""
     if tasks.is_written(trials):
         return
-    reached = time.monotonic()
+    patience = Patience()
     while not trials.is_over:
-        try:
+        with patience:
             tasks.enter_next(trials)
-            reached = time.monotonic()
-        except StackError as error:
-            if time.monotonic() - reached > _PATIENCE_SECONDS:
-                raise
-            get_run_logger().warning("The shared tables do not answer, asked again soon: %s", error)
         children.hand_over()
         children.settle()
         time.sleep(_LOOK_SECONDS)

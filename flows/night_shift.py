@@ -15,7 +15,7 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
 from delegation import steps
-from delegation.errors import DelegateError, StackError
+from delegation.errors import DelegateError
 from delegation.night.scheduler import decide
 from delegation.night.shift import Shift
 from delegation.night.terms import Terms
@@ -25,9 +25,9 @@ from tasks import night, notify, publish
 from tasks.children import Children
 from tasks.delegation import unseen
 from tasks.expected import log_only_unexpected_tracebacks
+from tasks.patience import Patience
 
 _LOOK_SECONDS = 1.0
-_PATIENCE_SECONDS = 600.0
 
 
 def _run_name() -> str:
@@ -90,17 +90,11 @@ def _worked(shift: Shift) -> State:
 
 def _work(shift: Shift, children: Children) -> Decision:
     """Ask the rules after everything that happens, until they say that the night is over."""
-    reached = time.monotonic()
+    patience = Patience()
     with steps.shared_state() as state:
         while True:
-            try:
+            with patience:
                 decision = _look(shift, children, state)
-                reached = time.monotonic()
-            except StackError as error:
-                if time.monotonic() - reached > _PATIENCE_SECONDS:
-                    raise
-                get_run_logger().warning("The shared tables do not answer, asked again soon: %s", error)
-            else:
                 if decision.is_over:
                     return decision
             time.sleep(_LOOK_SECONDS)

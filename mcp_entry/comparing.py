@@ -21,13 +21,13 @@ from delegation.submitting import queue_limit, slots_of
 from mcp_entry import stack
 from mcp_entry.prefect_api import Deployment, FlowRun, NewRun, PrefectApi
 from mcp_entry.results import Cancelled
+from mcp_entry.run_end import EndForGood
 from mcp_entry.stack import Say
 
 COMPARISON = "comparison/comparison"
 LOOK_SECONDS = 0.5
 _TAG, _QUEUE = "comparison", "default"
 _ASK_SECONDS = 2.0
-_RESUME_SECONDS = 60.0  # the keeper takes a comparison whose process died up again
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class ComparisonWatch:
     trials: Trials
     clock: Callable[[], float] = time.monotonic
     _asked_at: float | None = field(default=None, init=False)
-    _crashed_at: float | None = field(default=None, init=False)
+    _end: EndForGood = field(default_factory=EndForGood, init=False)
 
     def look(self) -> ComparisonReport | None:
         """The report once nobody works on it any more: all trials have ended and it is written, or it was cancelled or
@@ -177,8 +177,4 @@ class ComparisonWatch:
     def _has_ended(self, now: float) -> bool:
         with stack.connection(self.settings).prefect() as api:
             run = _run_of(api, self.trials.comparison.id)
-        if run is None or (run.has_ended and run.state != "CRASHED"):
-            return True
-        crashed = run.state == "CRASHED"
-        self._crashed_at = (self._crashed_at or now) if crashed else None
-        return self._crashed_at is not None and now - self._crashed_at > _RESUME_SECONDS
+        return self._end.has_come(run, now)

@@ -5,19 +5,15 @@ import time
 from delegation.night.report import NightReport
 from delegation.settings import Settings
 from mcp_entry.nights import Standing, standing_of
+from mcp_entry.run_end import EndForGood
 
 _LOOK_SECONDS = 1.0
-_RESUME_SECONDS = 60.0  # the keeper takes a night whose process died up again
 
 
 def wait_for(settings: Settings, night_id: str, flow_run_id: str | None = None) -> Standing:
     """How it stands once it has ended for good. Raises StackNotRunning when nobody works on it."""
-    crashed_at: float | None = None
-    while not (found := standing_of(settings, night_id, flow_run_id)).has_ended:
-        crashed = found.run is not None and found.run.state == "CRASHED"
-        crashed_at = (crashed_at or time.monotonic()) if crashed else None
-        if crashed_at is not None and time.monotonic() - crashed_at > _RESUME_SECONDS:
-            return found
+    end = EndForGood()
+    while not end.has_come((found := standing_of(settings, night_id, flow_run_id)).run, time.monotonic()):
         time.sleep(_LOOK_SECONDS)
     return found
 

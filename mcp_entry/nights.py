@@ -58,7 +58,7 @@ class Standing:
     @property
     def has_ended(self) -> bool:
         """A run whose process died is taken up again; one that is gone is worked by nobody."""
-        return self.run is None or (self.run.has_ended and self.run.state != "CRASHED")
+        return self.run is None or (self.run.has_ended and not self.run.has_crashed)
 
 
 def terms_of(given: Mapping[str, object], names: Mapping[str, str] | None = None) -> Terms:

@@ -50,6 +50,11 @@ class FlowRun:
     def has_ended(self) -> bool:
         return self.state in TERMINAL
 
+    @property
+    def has_crashed(self) -> bool:
+        """Ended for now: it may be taken up again."""
+        return self.state == "CRASHED"
+
 
 @dataclass(frozen=True)
 class NewRun:
@@ -205,7 +210,7 @@ class PrefectApi:
         """Say how a run ended that cannot say it any more: its process is gone. Prefect's own word for that (Crashed)
         is replaced; one that has ended otherwise stays as it is."""
         run = self.flow_run(flow_run_id)
-        if run is not None and (not run.has_ended or run.state == "CRASHED"):
+        if run is not None and (not run.has_ended or run.has_crashed):
             self._set_state(flow_run_id, {"type": state, "name": name, "message": message}, force=True)
 
     def reschedule(self, flow_run_id: str) -> FlowRun:

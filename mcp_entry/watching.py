@@ -12,13 +12,13 @@ from mcp_entry import stack
 from mcp_entry.lost import close_without_flow
 from mcp_entry.prefect_api import FlowRun
 from mcp_entry.progress import finished, progress_line
+from mcp_entry.run_end import RESUME_SECONDS
 
 LOOK_SECONDS = 0.2
 _ASK_SECONDS = 2.0
 _ABSENT_SECONDS = 30.0
 _GRACE_SECONDS = 4.0
 _SUBMITTING_SECONDS = 60.0
-_RESUME_SECONDS = 60.0  # the keeper looks every 15 s and takes a crashed run up again
 
 
 @dataclass
@@ -100,4 +100,4 @@ class Watch:
     def _grace_seconds(self, run: FlowRun | None) -> float:
         if run is None and self.records.entry(self.delegation_id).flow_run_id is None:
             return _SUBMITTING_SECONDS
-        return _RESUME_SECONDS if run is not None and run.state == "CRASHED" else _GRACE_SECONDS
+        return RESUME_SECONDS if run is not None and run.has_crashed else _GRACE_SECONDS

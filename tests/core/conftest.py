@@ -1,12 +1,22 @@
-"""A request as the front door makes it."""
+"""A request as the front door makes it, and the shared tables."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from delegation.card import Card
 from delegation.request import Agent, DelegationRequest, Endpoint, Limits
+from delegation.shared_state import migrate
+
+
+@pytest.fixture(scope="session")
+def migrated_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of our tables, empty: a test copies it, since to make it takes longer than most tests."""
+    path = tmp_path_factory.mktemp("tables") / "shared.db"
+    migrate(f"sqlite:///{path}")
+    return path
 
 
 @pytest.fixture

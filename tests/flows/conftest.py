@@ -5,13 +5,16 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from delegation.scripted.endpoint import ScriptedEndpoint
 
 ROOT = Path(__file__).parents[2]
 DELEGATE = Path(sys.executable).with_name("delegate")
@@ -82,17 +85,33 @@ class Terminal:
         return found
 
 
+@contextmanager
+def stack_of(terminal: Terminal, env: Mapping[str, str] | None = None) -> Generator[Terminal]:
+    """Its stack is up inside; afterwards nothing of it is left."""
+    up = terminal("up", "--json", env=env)
+    assert up.code == 0, up.stderr
+    try:
+        yield terminal
+    finally:
+        down = terminal("down", "--purge", "--json")
+    assert down.code == 0, down.stderr
+    assert terminal.processes() == []
+
+
 @pytest.fixture(scope="session", params=["launcher", "engine"])
 def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     """A running stack; once with flow runs forked by the launcher, once with `python -m prefect.engine`."""
     home = tmp_path_factory.mktemp(f"stack-{request.param}")
-    terminal = Terminal(home, {"DELEGATE_LAUNCHER": "0"} if request.param == "engine" else {})
-    up = terminal("up", "--json")
-    assert up.code == 0, up.stderr
-    yield terminal
-    down = terminal("down", "--purge", "--json")
-    assert down.code == 0, down.stderr
-    assert terminal.processes() == []
+    with stack_of(Terminal(home, {"DELEGATE_LAUNCHER": "0"} if request.param == "engine" else {})) as terminal:
+        yield terminal
+
+
+@pytest.fixture
+def endpoint(models: Any) -> Iterator[ScriptedEndpoint]:
+    """Serves the `models` of a file, a script with `go_on`: those that wait for it go on at the end."""
+    with ScriptedEndpoint(models) as serving:
+        yield serving
+        models.go_on.set()
 
 
 @pytest.fixture

@@ -62,13 +62,6 @@ def models() -> Models:
 
 
 @pytest.fixture
-def endpoint(models: Models) -> Iterator[ScriptedEndpoint]:
-    with ScriptedEndpoint(models) as serving:
-        yield serving
-        models.go_on.set()
-
-
-@pytest.fixture
 def card(tmp_path: Path, small_repository: Path) -> str:
     path = tmp_path / "card.md"
     path.write_text(CARD.format(repo=small_repository), encoding="utf-8")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from delegation.scripted.endpoint import Call, ScriptedEndpoint, Turn
-from tests.flows.conftest import Terminal, committed, local_model
+from tests.flows.conftest import Terminal, committed, local_model, stack_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -140,13 +140,10 @@ class Killed:
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    terminal = Terminal(tmp_path_factory.mktemp("kills"))
-    up = terminal("up", "--json", env={"DELEGATE_CONCURRENCY_OPENAI_SCRIPTED": "8"})
-    assert up.code == 0, up.stderr
-    yield terminal
-    down = terminal("down", "--purge", "--json")
-    assert down.code == 0, down.stderr
-    assert terminal.processes() == []
+    with stack_of(
+        Terminal(tmp_path_factory.mktemp("kills")), env={"DELEGATE_CONCURRENCY_OPENAI_SCRIPTED": "8"}
+    ) as terminal:
+        yield terminal
 
 
 @pytest.fixture(scope="module")

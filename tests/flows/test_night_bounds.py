@@ -3,7 +3,6 @@
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -40,13 +39,6 @@ class Models:
 @pytest.fixture
 def models() -> Models:
     return Models()
-
-
-@pytest.fixture
-def endpoint(models: Models) -> Iterator[ScriptedEndpoint]:
-    with ScriptedEndpoint(models) as serving:
-        yield serving
-        models.go_on.set()
 
 
 @pytest.fixture

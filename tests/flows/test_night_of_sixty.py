@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from delegation.scripted.endpoint import ScriptedEndpoint
-from tests.flows.conftest import Terminal, local_model
+from tests.flows.conftest import Terminal, local_model, stack_of
 from tests.flows.night_cards import MODULES, Cards, Models, shop
 from tests.flows.test_night_shift import api, flow_process, until
 
@@ -25,13 +25,8 @@ _FIGURES = logging.getLogger("figures")  # `pytest -o log_cli=true --log-level I
 @pytest.fixture
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     """A stack of this test's own, whose records are all of one night."""
-    terminal = Terminal(tmp_path_factory.mktemp("sixty"), {"DELEGATE_CONCURRENCY_LOCAL": "4"})
-    up = terminal("up", "--json")
-    assert up.code == 0, up.stderr
-    yield terminal
-    down = terminal("down", "--purge", "--json")
-    assert down.code == 0, down.stderr
-    assert terminal.processes() == []
+    with stack_of(Terminal(tmp_path_factory.mktemp("sixty"), {"DELEGATE_CONCURRENCY_LOCAL": "4"})) as terminal:
+        yield terminal
 
 
 def killed_in_the_middle(terminal: Terminal, night: dict[str, Any], after: int) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +67,6 @@ class Models:
 @pytest.fixture
 def models() -> Models:
     return Models()
-
-
-@pytest.fixture
-def endpoint(models: Models) -> Iterator[ScriptedEndpoint]:
-    with ScriptedEndpoint(models) as serving:
-        yield serving
-        models.go_on.set()
 
 
 @pytest.fixture

@@ -19,24 +19,10 @@ from mcp_entry.service import Service
 from tests.doubles.codex import codex_stand_in
 from tests.doubles.harness_jobs import repository
 from tests.doubles.waiting import until
-from tests.flows.conftest import ROOT, Terminal
+from tests.flows.conftest import ROOT, Terminal, stack_of
 from tests.flows.test_harness_agents import CODEX, codex_environment
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
-
-
-@contextmanager
-def own_stack(home: Path, **env: str) -> Iterator[Terminal]:
-    """A stack that was started with these settings: caps are those of the stack, whoever submits."""
-    terminal = Terminal(home, env)
-    up = terminal("up", "--json")
-    assert up.code == 0, up.stderr
-    try:
-        yield terminal
-    finally:
-        down = terminal("down", "--purge", "--json")
-    assert down.code == 0, down.stderr
-    assert terminal.processes() == []
 
 
 @contextmanager
@@ -95,7 +81,9 @@ def test_the_caps_hold_across_two_live_servers_and_each_sees_the_others_jobs(tmp
     a, b = repository(tmp_path / "a"), repository(tmp_path / "b")
     in_a, in_b = worktrees(a, "1", "2", "3", "4"), worktrees(b, "1", "2")
     with ExitStack() as stack:
-        terminal = stack.enter_context(own_stack(tmp_path / "home", DELEGATE_CODEX_STAGGER_S="0.5", **caps))
+        terminal = stack.enter_context(
+            stack_of(Terminal(tmp_path / "home", {"DELEGATE_CODEX_STAGGER_S": "0.5", **caps}))
+        )
         one = stack.enter_context(server(terminal, a, {**env, **caps}))
         two = stack.enter_context(server(terminal, b, {**env, **caps}))
         first = submitted(one, *in_a[:3])
@@ -151,7 +139,7 @@ def test_eight_real_codex_at_once_share_one_login_home(tmp_path: Path):
         env = codex_environment(tmp_path, endpoint)
         repos = [repository(tmp_path / name) for name in ("a", "b")]
         caps = {"DELEGATE_CODEX_STAGGER_S": "0"}
-        with own_stack(tmp_path / "home", **caps) as terminal:
+        with stack_of(Terminal(tmp_path / "home", caps)) as terminal:
             verbs = Service(load_settings(terminal.environment(env), cwd=tmp_path))
             given = [{"task": f"Job {n}.", "workdir": str(repos[n % 2])} for n in range(8)]
             started = submit_jobs(verbs, "codex", given, tool="submit_codex", keys=[None] * 8)

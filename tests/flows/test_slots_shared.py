@@ -20,7 +20,7 @@ from delegation.home import Home
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
 from delegation.stack_state import StackState, running_stack
 from deployments.rest import PrefectRest
-from tests.flows.conftest import Terminal, committed, local_model
+from tests.flows.conftest import Terminal, committed, local_model, stack_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
 
@@ -50,13 +50,10 @@ class Asked:
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    terminal = Terminal(tmp_path_factory.mktemp("shared"), {"DELEGATE_CONCURRENCY_OPENAI_SCRIPTED": "5"})
-    up = terminal("up", "--json")
-    assert up.code == 0, up.stderr
-    yield terminal
-    down = terminal("down", "--purge", "--json")
-    assert down.code == 0, down.stderr
-    assert terminal.processes() == []
+    with stack_of(
+        Terminal(tmp_path_factory.mktemp("shared"), {"DELEGATE_CONCURRENCY_OPENAI_SCRIPTED": "5"})
+    ) as terminal:
+        yield terminal
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from delegation.comparison.trials import Trials
 from delegation.receipt import Cost, PatchSummary, Receipt, Timings
 from delegation.records import Progress
 from delegation.settings import Settings, load_settings
-from delegation.shared_state import SharedState, migrate
+from delegation.shared_state import SharedState
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 MODELS = """
@@ -98,15 +98,8 @@ class Bench:
         return receipt
 
 
-@pytest.fixture(scope="session")
-def _tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("tables") / "shared.db"
-    migrate(f"sqlite:///{path}")
-    return path
-
-
 @pytest.fixture
-def bench(tmp_path: Path, delegate_home: Path, _tables: Path) -> Iterator[Bench]:
+def bench(tmp_path: Path, delegate_home: Path, migrated_tables: Path) -> Iterator[Bench]:
     repo = tmp_path / "repo"
     repo.mkdir()
     (repo / "calc.py").write_text("x = 1\n")
@@ -120,5 +113,5 @@ def bench(tmp_path: Path, delegate_home: Path, _tables: Path) -> Iterator[Bench]
         "DELEGATE_DISCOVER": "0",
         "KEY_OF_A": "sk-of-a",
     }
-    with SharedState(f"sqlite:///{shutil.copy(_tables, tmp_path / 'shared.db')}") as state:
+    with SharedState(f"sqlite:///{shutil.copy(migrated_tables, tmp_path / 'shared.db')}") as state:
         yield Bench(repo, environ, state)

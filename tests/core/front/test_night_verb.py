@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from front import Front, Ran
 
-from mcp_entry import night_watch
+from mcp_entry import run_end
 
 CARD = "---\nrepo: ..\n---\nFix it.\n"
 
@@ -86,7 +86,7 @@ def test_a_night_is_shown_where_it_stands_and_by_its_report_once_it_has_ended(st
 def test_a_night_that_is_not_taken_up_again_did_not_end_well_for_whoever_waits(
     stacked: Front, call: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(night_watch, "_RESUME_SECONDS", -1.0)
+    monkeypatch.setattr(run_end, "RESUME_SECONDS", -1.0)
     (stacked.repo / "cards").mkdir()
     (stacked.repo / "cards" / "a.md").write_text(CARD, encoding="utf-8")
     name = json.loads(call("night", "cards", "--json").stdout)["night_id"]

@@ -16,7 +16,7 @@ from delegation.night.terms import Terms
 from delegation.night.values import Decision, Start
 from delegation.receipt import Cost, PatchSummary, Receipt, Timings
 from delegation.settings import load_settings
-from delegation.shared_state import SharedState, migrate
+from delegation.shared_state import SharedState
 
 BEGUN = datetime(2026, 5, 1, 1, 0, tzinfo=UTC)
 
@@ -76,15 +76,8 @@ def end() -> Callable[..., Receipt]:
     return written
 
 
-@pytest.fixture(scope="session")
-def _tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("tables") / "shared.db"
-    migrate(f"sqlite:///{path}")
-    return path
-
-
 @pytest.fixture
-def table(tmp_path: Path, delegate_home: Path, _tables: Path) -> Iterator[Table]:
+def table(tmp_path: Path, delegate_home: Path, migrated_tables: Path) -> Iterator[Table]:
     repo, cards = tmp_path / "repo", tmp_path / "cards"
     repo.mkdir()
     cards.mkdir()
@@ -98,5 +91,5 @@ def table(tmp_path: Path, delegate_home: Path, _tables: Path) -> Iterator[Table]
         "DELEGATE_LOCAL_MODEL": "local-scripted",
         "DELEGATE_DISCOVER": "0",
     }
-    with SharedState(f"sqlite:///{shutil.copy(_tables, tmp_path / 'shared.db')}") as state:
+    with SharedState(f"sqlite:///{shutil.copy(migrated_tables, tmp_path / 'shared.db')}") as state:
         yield Table(cards, repo, environ, state)
