@@ -85,6 +85,24 @@ class Terminal:
         return found
 
 
+def claude_environment(home: Path, endpoint: ScriptedEndpoint) -> dict[str, str]:
+    """Of a session of the real Claude Code with a home of its own, which reaches nothing but the endpoint."""
+    return {
+        "HOME": str(home),
+        "PATH": f"{DELEGATE.parent}{os.pathsep}{os.environ['PATH']}",
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "CLAUDE_CONFIG_DIR": str(home / ".claude"),
+        "ANTHROPIC_BASE_URL": endpoint.base_url.removesuffix("/v1"),
+        "ANTHROPIC_API_KEY": "sk-ant-test-not-a-key",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_TELEMETRY": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "NO_PROXY": "127.0.0.1,localhost",
+    }
+
+
 @contextmanager
 def stack_of(terminal: Terminal, env: Mapping[str, str] | None = None) -> Generator[Terminal]:
     """Its stack is up inside; afterwards nothing of it is left."""

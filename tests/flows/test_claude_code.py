@@ -1,7 +1,6 @@
 """The real Claude Code, headless, with a scripted Anthropic endpoint: it calls our server and gets a verified patch."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
-from tests.flows.conftest import DELEGATE, ROOT, Terminal, local_model
+from tests.flows.conftest import DELEGATE, ROOT, Terminal, claude_environment, local_model
 from tests.flows.test_delegation import BROKEN, REPAIRED, VERIFY, editing
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -62,20 +61,7 @@ def headless(project: Path, endpoint: ScriptedEndpoint, stack: Terminal, model: 
             "mcp__delegate__*",
         ],
         cwd=project,
-        env={
-            "HOME": str(home),
-            "PATH": f"{DELEGATE.parent}{os.pathsep}{os.environ['PATH']}",
-            "LANG": "C.UTF-8",
-            "TERM": "dumb",
-            "CLAUDE_CONFIG_DIR": str(home / ".claude"),
-            "ANTHROPIC_BASE_URL": endpoint.base_url.removesuffix("/v1"),
-            "ANTHROPIC_API_KEY": "sk-ant-test-not-a-key",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_TELEMETRY": "1",
-            "DISABLE_ERROR_REPORTING": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            "NO_PROXY": "127.0.0.1,localhost",
-        },
+        env=claude_environment(home, endpoint),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

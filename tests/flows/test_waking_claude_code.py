@@ -15,7 +15,7 @@ import pytest
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
 from tests.doubles.codex import codex_stand_in
 from tests.doubles.waiting import until
-from tests.flows.conftest import DELEGATE, ROOT, Terminal
+from tests.flows.conftest import DELEGATE, ROOT, Terminal, claude_environment
 from tests.flows.test_claude_code import claude_code
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
@@ -40,18 +40,7 @@ def environment(stack: Terminal, endpoint: ScriptedEndpoint, place: Path, codex:
     """A session of its own, with the settings of our server among what it hands on."""
     (place / "claude-home").mkdir()
     return {
-        "HOME": str(place / "claude-home"),
-        "PATH": f"{DELEGATE.parent}{os.pathsep}{os.environ['PATH']}",
-        "LANG": "C.UTF-8",
-        "TERM": "dumb",
-        "CLAUDE_CONFIG_DIR": str(place / "claude-home" / ".claude"),
-        "ANTHROPIC_BASE_URL": endpoint.base_url.removesuffix("/v1"),
-        "ANTHROPIC_API_KEY": "sk-ant-test-not-a-key",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_TELEMETRY": "1",
-        "DISABLE_ERROR_REPORTING": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "NO_PROXY": "127.0.0.1,localhost",
+        **claude_environment(place / "claude-home", endpoint),
         "DELEGATE_HOME": str(stack.home),
         "DELEGATE_TEST_ISOLATION_ROOT": "/",
         "DELEGATE_CODEX_BIN": str(codex),
