@@ -28,7 +28,9 @@ class Failure:
     `first` is tried first: retry in place, wait for the quota pool's cooldown, or go to the next model of the chain.
     `then` is what follows when that is used up or cannot be (no chain, too long a wait). `collect` says whether what
     lies in the worktree is still collected and verified: yes, except where the failure means that there never was one.
-    `status` and `poll_kind` are the words of the older polls, `text` follows `Error: `, `exit_code` is the terminal's.
+    `is_models_own` says that the end is the model's own doing and counts in its track record: a refused key or a full
+    disk says nothing about it. `status` and `poll_kind` are the words of the older polls, `text` follows `Error: `,
+    `exit_code` is the terminal's.
     """
 
     first: Remedy
@@ -38,6 +40,7 @@ class Failure:
     status: PollStatus = "failed"
     poll_kind: PollKind = "other"
     exit_code: int = 1
+    is_models_own: bool = False
 
     @property
     def fails_over(self) -> bool:
@@ -51,15 +54,17 @@ FAILURES: dict[FailureKind, Failure] = {
     "unreachable": Failure("retry", "fail_over", "the model's endpoint could not be reached"),
     "auth": Failure("end", "end", "the model's endpoint refused the key", status="auth_failed"),
     "model_not_found": Failure("fail_over", "end", "the endpoint does not serve this model (any more)"),
-    "context_overflow": Failure("end", "end", "the conversation no longer fits the model's context"),
+    "context_overflow": Failure(
+        "end", "end", "the conversation no longer fits the model's context", is_models_own=True
+    ),
     "bad_request": Failure("end", "end", "the model's endpoint rejected the request"),
-    "truncated": Failure("retry", "end", "the answer was cut off by the output limit"),
-    "empty_answer": Failure("retry", "end", "the model answered with nothing"),
-    "refused": Failure("end", "end", "the model declined the request"),
-    "turn_limit": Failure("end", "end", "the turn limit was reached"),
-    "time_limit": Failure("end", "end", "the time limit was reached", status="timeout"),
-    "budget": Failure("end", "end", "the budget was reached"),
-    "repetition": Failure("end", "end", "the model repeated itself without getting further"),
+    "truncated": Failure("retry", "end", "the answer was cut off by the output limit", is_models_own=True),
+    "empty_answer": Failure("retry", "end", "the model answered with nothing", is_models_own=True),
+    "refused": Failure("end", "end", "the model declined the request", is_models_own=True),
+    "turn_limit": Failure("end", "end", "the turn limit was reached", is_models_own=True),
+    "time_limit": Failure("end", "end", "the time limit was reached", status="timeout", is_models_own=True),
+    "budget": Failure("end", "end", "the budget was reached", is_models_own=True),
+    "repetition": Failure("end", "end", "the model repeated itself without getting further", is_models_own=True),
     "stalled": Failure("retry", "fail_over", "the model's endpoint stopped sending"),
     "process": Failure("end", "end", "a program could not be run", poll_kind="infra"),
     "checkout": Failure("end", "end", "git could not prepare or read the worktree"),

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from delegation.card import Expects, Isolation, Lane
 from delegation.errors import DelegateError, FailureKind
+from delegation.failures import FAILURES
 from delegation.receipt import Cost, Flag, Outcome, Receipt, StopReason, Verdict
 from delegation.records.applied import is_applied
 from delegation.records.entry import Entry, Progress
@@ -19,19 +20,6 @@ from delegation.request import DelegationRequest
 from delegation.values import Value
 
 UNREADABLE, UNKNOWN = "unreadable", "unknown"
-_ITS_OWN: frozenset[FailureKind] = frozenset(
-    (
-        "context_overflow",
-        "truncated",
-        "empty_answer",
-        "refused",
-        "turn_limit",
-        "time_limit",
-        "budget",
-        "repetition",
-    )
-)
-"""Ends that are the model's own doing. A refused key or a full disk says nothing about it."""
 _Kept = TypeVar("_Kept")
 
 
@@ -223,7 +211,8 @@ def is_judged_by(receipt: Receipt, request: DelegationRequest | None) -> bool:
             return had_command
         case "failed":
             wanted_change = receipt.expects == "change"  # an answer is judged by nobody
-            return wanted_change and had_command and receipt.failure_kind in _ITS_OWN
+            kind = receipt.failure_kind
+            return wanted_change and had_command and kind is not None and FAILURES[kind].is_models_own
         case _:
             return False
 
