@@ -66,17 +66,18 @@ def chosen_outputs(
         named = private_git.output(
             "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--", *meant, *below
         )
-        found |= {path for path in named.split(b"\0")[:-1] if _is_newer(private_git, path)}
+        found.update(named.split(b"\0")[:-1])
     if agent_index and agent_index.is_file():
         added = private_git.with_index(agent_index).ask("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
         if added.exit_code == 0:  # an index that is damaged says nothing, and costs no work
-            found |= {path for path in added.stdout.split(b"\0")[:-1] if _is_newer(private_git, path)}
-    return frozenset(path for path in found if path not in leave_out and not path.endswith(b"/"))
+            found.update(added.stdout.split(b"\0")[:-1])
+    since = _since(private_git)
+    return frozenset(path for path in found - leave_out if _is_newer(private_git.tree, path, since))
 
 
-def _is_newer(private_git: PrivateGit, path: bytes) -> bool:
-    status = _status(private_git.tree, path)
-    return status is not None and status.st_ctime_ns >= _since(private_git)
+def _is_newer(tree: Path, path: bytes, since: int) -> bool:
+    status = None if path.endswith(b"/") else _status(tree, path)
+    return status is not None and status.st_ctime_ns >= since
 
 
 def _since(private_git: PrivateGit) -> int:

@@ -182,8 +182,9 @@ def _of_work(request: DelegationRequest, work: Work | None) -> dict[str, object]
 
 
 def _ignored_outputs(request: DelegationRequest) -> tuple[IgnoredFile, ...]:
-    """What the agent made where it left no patch; none where its tree is gone or cannot be read."""
-    worktree = worktree_of(request.id)
+    """What the agent made where it left no patch; none where its tree is gone or cannot be read, or no file was wanted
+    of it."""
+    worktree = worktree_of(request.id) if request.card.expects == "change" else None
     if worktree is None or not Path(worktree.root).exists():
         return ()
     with contextlib.suppress(WorkFailed, OSError):
