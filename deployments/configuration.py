@@ -11,7 +11,7 @@ from delegation.home import Home
 from delegation.layout import pipeline_directory
 from delegation.records.retention import RecordPolicy, policy_of
 from delegation.settings import Settings, load_settings
-from deployments.buckets import Bucket, planned_buckets
+from deployments.registration.buckets import Bucket, planned_buckets
 
 WORK_POOL = "delegations"
 STACK_VARIABLES = (

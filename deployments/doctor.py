@@ -93,7 +93,7 @@ def _home(configuration: Configuration) -> Finding:
 
 
 def _database(configuration: Configuration) -> Finding:
-    from deployments.postgres import NoEmbeddedDatabase, installation, major_version
+    from deployments.database.postgres import NoEmbeddedDatabase, installation, major_version
 
     if configuration.database_url:
         return Finding("database", "ok", "your own, by DELEGATE_DATABASE_URL")

@@ -21,20 +21,20 @@ from delegation.ids import is_id
 from delegation.reading.kept import Kept
 from delegation.records import RecordStore
 from delegation.shared_state import SharedState, budgets, projects, tickets
-from deployments.cancelled import CancelledRuns
 from deployments.configuration import configuration
 from deployments.control import ALREADY_KEPT
-from deployments.leases import SlotKeeper
-from deployments.lost import write_lost_receipt
 from deployments.places import Places
-from deployments.pools_table import PoolsTable
 from deployments.processes import bound_folder, bound_log, reap_orphans, wake_on_signals
-from deployments.questions import LeftQuestions
-from deployments.queue_lines import QueueLines
 from deployments.stack import Stack, ignore_signals
-from deployments.sweep import FlowRun, Sweeper, flow_processes
-from deployments.taken_up import TakenUp
-from deployments.trees import TreeSweep
+from deployments.upkeep.cancelled import CancelledRuns
+from deployments.upkeep.leases import SlotKeeper
+from deployments.upkeep.lost import write_lost_receipt
+from deployments.upkeep.pools_table import PoolsTable
+from deployments.upkeep.questions import LeftQuestions
+from deployments.upkeep.queue_lines import QueueLines
+from deployments.upkeep.sweep import FlowRun, Sweeper, flow_processes
+from deployments.upkeep.taken_up import TakenUp
+from deployments.upkeep.trees import TreeSweep
 from deployments.worker import worker_name
 
 _TICK_SECONDS = 0.5

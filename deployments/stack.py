@@ -11,14 +11,14 @@ from delegation.files import publish
 from delegation.stack_state import ProcessId, StackState, process_id, state_file, write_state
 from deployments.configuration import WORK_POOL, Configuration, keeper_fingerprint, program_version
 from deployments.connection import Connection, check_foreign, connection_of
-from deployments.database import Database, choose_database
+from deployments.database.choice import Database, choose_database
 from deployments.environment import python, stack_environment
 from deployments.kept import Kept
 from deployments.leaning import problems
 from deployments.places import Places
 from deployments.processes import Child, adopt_orphans, descendants, end_all, marked
-from deployments.registering import Registration
-from deployments.rendering import render
+from deployments.registration.registering import Registration
+from deployments.registration.rendering import render
 from deployments.server import put_open_page, server_child, wait_for_server
 from deployments.worker import launcher_command, launcher_socket, wait_for_worker, worker_child
 

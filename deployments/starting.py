@@ -16,7 +16,7 @@ from deployments.environment import keeper_environment, python
 from deployments.kept import Kept, server_port
 from deployments.places import Places
 from deployments.processes import bound_log, open_log
-from deployments.sweep import flow_processes
+from deployments.upkeep.sweep import flow_processes
 
 START_SECONDS = 300.0
 _SLOW_SECONDS = 5.0

@@ -8,7 +8,7 @@ from delegation.stack_state import StackState, running_stack
 from deployments.configuration import Configuration
 from deployments.control import progress
 from deployments.places import Places
-from deployments.queues import bucket_limits
+from deployments.registration.queues import bucket_limits
 from deployments.report import Report
 from deployments.rest import PrefectRest
 

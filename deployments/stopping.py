@@ -10,9 +10,9 @@ from delegation.records.standing import unfinished
 from delegation.stack_state import state_file
 from deployments.configuration import Configuration
 from deployments.control import end_keeper, only_one
+from deployments.database.postgres import purge
 from deployments.kept import Kept
 from deployments.places import Places
-from deployments.postgres import purge
 from deployments.processes import end_all, marked
 
 _LEFTOVER_GRACE_SECONDS = 8.0

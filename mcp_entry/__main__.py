@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from delegation.errors import DelegateError, StackNotRunning
 from delegation.files import cannot_write, is_full
-from mcp_entry.exits import CANNOT, NOT_RUNNING, OK, OTHER_OUTCOME, STOPPED_WAITING, NotAnswered
+from mcp_entry.terminal.exits import CANNOT, NOT_RUNNING, OK, OTHER_OUTCOME, STOPPED_WAITING, NotAnswered
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     if words[:1] == ["mcp"] and (len(words) == 1 or (len(words) == 3 and words[1] in ("--config", "-c"))):
-        from mcp_entry.stdio import serve  # first of all: it guards stdout from then on
+        from mcp_entry.mcp_server.stdio import serve  # first of all: it guards stdout from then on
 
         serve(words[2] if len(words) == 3 else None)
     from mcp_entry.terminal.app import run

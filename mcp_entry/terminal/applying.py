@@ -7,13 +7,13 @@ from cyclopts import Parameter
 
 from delegation.errors import DelegateError, UsageError
 from delegation.records.wording import count
-from mcp_entry.exits import CANNOT, OK, OTHER_OUTCOME
-from mcp_entry.results import AppliedBranch, AppliedPatch, AppliedSet
 from mcp_entry.terminal.common import AsJson, Id, print_json, print_line, say, service
+from mcp_entry.terminal.exits import CANNOT, OK, OTHER_OUTCOME
+from mcp_entry.verbs.results import AppliedBranch, AppliedPatch, AppliedSet
 
 if TYPE_CHECKING:
     from delegation.combined import Check, SetReport
-    from mcp_entry.service import Service
+    from mcp_entry.verbs.service import Service
 
 
 def _flag(name: str, says: str) -> Parameter:
@@ -64,7 +64,7 @@ def _apply_each(verbs: "Service", known: list[str], *, any_outcome: bool, as_jso
 def _apply_together(
     verbs: "Service", known: list[str], branch: str | None, *, dry_run: bool, any_outcome: bool, as_json: bool
 ) -> int:
-    from mcp_entry.applying import check_report
+    from mcp_entry.verbs.applying import check_report
 
     report = verbs.report_together(known, any_outcome=any_outcome)
     if not as_json:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from delegation.card import Card
 from delegation.errors import NotFoundError, UsageError
-from mcp_entry.cards import checked_card
+from mcp_entry.verbs.cards import checked_card
 
 _TASK_BYTES = 16 * 1024 * 1024
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mcp_entry.exits import OK
 from mcp_entry.terminal.common import AsJson, print_json, service
+from mcp_entry.terminal.exits import OK
 
 if TYPE_CHECKING:
-    from mcp_entry.backend import ModelLine
+    from mcp_entry.verbs.backend import ModelLine
 
 
 def agents(
@@ -20,14 +20,14 @@ def agents(
     json: AsJson = False,
 ) -> int:
     """Agents by name, with the file each comes from."""
-    from mcp_entry.backend import agents as found_agents
+    from mcp_entry.verbs.backend import agents as found_agents
 
     settings = service().settings
     found = found_agents(settings, (repo or settings.cwd).expanduser().absolute())
     if json:
         print_json({"agents": [agent.model_dump() for agent in found]})
         return OK
-    from mcp_entry.render import out, show_table
+    from mcp_entry.terminal.shown.render import out, show_table
 
     show_table(out(), ("agent", "source", "description"), [(a.name, a.source, a.description) for a in found])
     return OK
@@ -55,14 +55,14 @@ def models(
         return _record(as_json=json)
     if cap is not None:
         return _set_cap(cap, as_json=json)
-    from mcp_entry.backend import backend
     from mcp_entry.terminal.common import say
+    from mcp_entry.verbs.backend import backend
 
     found = backend(service().settings, ask=ask)
     if json:
         print_json(found)
         return OK
-    from mcp_entry.render import out, show_table
+    from mcp_entry.terminal.shown.render import out, show_table
 
     rows = [
         (
@@ -75,7 +75,7 @@ def models(
     ]
     show_table(out(), ("  model", "lane", "endpoint", "state"), rows)
     if found.pools is not None:
-        from mcp_entry.pools_shown import show_pools
+        from mcp_entry.terminal.shown.pools import show_pools
 
         show_pools(out(), found.pools)
     for warning in dict.fromkeys(warning for line in found.models for warning in line.warnings):
@@ -92,8 +92,8 @@ def _state(line: "ModelLine") -> str:
 
 
 def _set_cap(text: str, *, as_json: bool) -> int:
-    from mcp_entry.pools import set_cap
     from mcp_entry.terminal.common import say
+    from mcp_entry.verbs.pools import set_cap
 
     said = set_cap(service().settings, text)
     if as_json:
@@ -112,8 +112,8 @@ def _record(*, as_json: bool) -> int:
     if as_json:
         print_json(found)
         return OK
-    from mcp_entry.render import out
-    from mcp_entry.track_record import show_track_record
+    from mcp_entry.terminal.shown.render import out
+    from mcp_entry.terminal.shown.track_record import show_track_record
 
     show_track_record(out(), found)
     if found.unreadable:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from pydantic import BaseModel
 
-from mcp_entry.service import Service
+from mcp_entry.verbs.service import Service
 
 AsJson = Annotated[
     bool,

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mcp_entry.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
 from mcp_entry.terminal.common import AsJson, Notify, print_json, print_line, say, service
+from mcp_entry.terminal.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
 from mcp_entry.terminal.follow import Progress, interruptible
 
 if TYPE_CHECKING:
     from delegation.comparison.report import ComparisonReport
-    from mcp_entry.comparing import StartedComparison
-    from mcp_entry.service import Service
+    from mcp_entry.verbs.comparison.comparing import StartedComparison
+    from mcp_entry.verbs.service import Service
 
 
 def compare(  # each is an option
@@ -46,7 +46,7 @@ def compare(  # each is an option
     """
     from delegation.errors import UsageError
     from delegation.ids import COMPARISON_PREFIX
-    from mcp_entry.comparing_cards import card_to_compare
+    from mcp_entry.verbs.comparison.cards import card_to_compare
 
     if source is None:
         raise UsageError("compare on which card? Name its file: `delegate compare CARD --models a,b`")
@@ -76,7 +76,7 @@ def _announce(verbs: "Service", started: "StartedComparison", *, wait: bool, as_
 
 
 def _tell(verbs: "Service", started: "StartedComparison", *, as_json: bool) -> None:
-    from mcp_entry.wording import comparison_watch_command
+    from mcp_entry.verbs.wording import comparison_watch_command
 
     comparison = started.comparison
     watch = comparison_watch_command(verbs.settings.home, comparison.id)
@@ -97,7 +97,7 @@ def _tell(verbs: "Service", started: "StartedComparison", *, as_json: bool) -> N
 
 def _stands(verbs: "Service", comparison_id: str, *, wait: bool, as_json: bool) -> int:
     """Its report, after waiting for its end where that is wanted."""
-    from mcp_entry.wording import comparison_watch_command
+    from mcp_entry.verbs.wording import comparison_watch_command
 
     try:
         report = _followed(verbs, comparison_id) if wait else verbs.comparing.report(comparison_id)
@@ -117,7 +117,7 @@ def _stands(verbs: "Service", comparison_id: str, *, wait: bool, as_json: bool) 
 
 
 def _followed(verbs: "Service", comparison_id: str) -> "ComparisonReport":
-    from mcp_entry.comparing import LOOK_SECONDS
+    from mcp_entry.verbs.comparison.comparing import LOOK_SECONDS
 
     watch = verbs.comparing.watch(comparison_id)
     with Progress(comparison_id) as progress, interruptible() as interrupted:
@@ -133,7 +133,7 @@ def _show(report: "ComparisonReport") -> None:
     from rich.text import Text
 
     from delegation.comparison.wording import MODEL_HEAD, model_cells
-    from mcp_entry.render import out, printable, show_table
+    from mcp_entry.terminal.shown.render import out, printable, show_table
 
     console = out()
     console.print(Text(printable(report.title), style="bold"))

@@ -20,12 +20,12 @@ from delegation.harnesses.pools import KINDS
 from delegation.harnesses.sanitising import one_line, safe_json
 from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
-from mcp_entry.exits import CANNOT, OK, OTHER_OUTCOME, STOPPED_WAITING
-from mcp_entry.pauses import LOOK_SECONDS, Pauses
-from mcp_entry.program_jobs import job_of, status_of_receipt
-from mcp_entry.progress import finished
-from mcp_entry.service import Service
-from mcp_entry.watching import Watch
+from mcp_entry.stack.pauses import LOOK_SECONDS, Pauses
+from mcp_entry.terminal.exits import CANNOT, OK, OTHER_OUTCOME, STOPPED_WAITING
+from mcp_entry.verbs.program_jobs import job_of, status_of_receipt
+from mcp_entry.verbs.progress import finished
+from mcp_entry.verbs.service import Service
+from mcp_entry.verbs.watching import Watch
 
 UNSEEN_SECONDS = 30.0
 Pause = Callable[[Sequence[str], float | None], None]

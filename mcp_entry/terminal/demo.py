@@ -73,9 +73,9 @@ def _scripted(settings: Settings) -> Generator[Settings]:
 
 
 def _delegated(settings: Settings, card: Card, *, as_json: bool) -> int:
-    from mcp_entry.render import out, show_patch, show_receipt
-    from mcp_entry.service import Service
     from mcp_entry.terminal.follow import follow
+    from mcp_entry.terminal.shown.render import out, show_patch, show_receipt
+    from mcp_entry.verbs.service import Service
 
     verbs = Service(settings, say)
     receipt = follow(verbs, verbs.submit(card, tool="demo").id, until=None)

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Self
 
 from delegation.receipt import Receipt
-from mcp_entry.progress import progress_line
-from mcp_entry.service import Service
 from mcp_entry.terminal.common import say
+from mcp_entry.verbs.progress import progress_line
+from mcp_entry.verbs.service import Service
 
 
 class StoppedWaiting(Exception):
@@ -27,7 +27,7 @@ class Progress:
     _shown: str = ""
 
     def __post_init__(self) -> None:
-        from mcp_entry.render import err
+        from mcp_entry.terminal.shown.render import err
 
         console = err()
         self._status = console.status("waiting") if console.is_terminal else None
@@ -52,7 +52,7 @@ class Progress:
         if self._status:
             from rich.text import Text
 
-            from mcp_entry.render import printable
+            from mcp_entry.terminal.shown.render import printable
 
             self._status.update(Text(printable(f"{self.delegation_id}  {line}")))
         else:
@@ -63,7 +63,7 @@ def follow(
     verbs: Service, delegation_id: str, *, until: float | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Receipt:
     """Wait for the end. Raises StoppedWaiting at `until`, StackNotRunning when nobody works on it."""
-    from mcp_entry.watching import LOOK_SECONDS
+    from mcp_entry.verbs.watching import LOOK_SECONDS
 
     watch = verbs.watch(delegation_id)
     with Progress(delegation_id) as progress, interruptible() as interrupted:

@@ -8,8 +8,8 @@ from cyclopts import Parameter
 
 from delegation.errors import UsageError
 from delegation.records.wording import count
-from mcp_entry.exits import OK
 from mcp_entry.terminal.common import AsJson, print_json, print_line, say, service
+from mcp_entry.terminal.exits import OK
 from mcp_entry.terminal.filtering import NO_FILTER, Filters
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def stats(
     if json:
         print_json(found)
         return OK
-    from mcp_entry.history_shown import show_statistics
-    from mcp_entry.render import out
+    from mcp_entry.terminal.shown.history import show_statistics
+    from mcp_entry.terminal.shown.render import out
 
     show_statistics(out(), found)
     if found.unreadable:

@@ -17,13 +17,13 @@ from delegation.files import publish
 from delegation.receipt import Receipt
 from delegation.settings import Settings
 from delegation.wrong_values import sentence
-from mcp_entry.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
-from mcp_entry.one_shot import MAX_ITERATIONS, TIMEOUT_SECONDS, agentic_card, folder_of, question_card, text_of
-from mcp_entry.service import Service
-from mcp_entry.submission import QueueFull
 from mcp_entry.terminal.card_input import text_of_source
 from mcp_entry.terminal.common import print_json, print_line, say
-from mcp_entry.watching import LOOK_SECONDS, Watch
+from mcp_entry.terminal.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
+from mcp_entry.verbs.one_shot import MAX_ITERATIONS, TIMEOUT_SECONDS, agentic_card, folder_of, question_card, text_of
+from mcp_entry.verbs.service import Service
+from mcp_entry.verbs.submission import QueueFull
+from mcp_entry.verbs.watching import LOOK_SECONDS, Watch
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,99}")
 

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from mcp_entry.exits import CANNOT, OK, OTHER_OUTCOME, STOPPED_WAITING
 from mcp_entry.terminal.common import AsJson, Notify, print_json, print_line, say, service
+from mcp_entry.terminal.exits import CANNOT, OK, OTHER_OUTCOME, STOPPED_WAITING
 
 if TYPE_CHECKING:
     from delegation.night.terms import Terms
     from delegation.settings import Settings
-    from mcp_entry.nights import Night, Standing
+    from mcp_entry.verbs.night.nights import Night, Standing
 
 
 def _flag(says: str) -> Parameter:
@@ -51,7 +51,7 @@ def cards(
     if json:
         print_json(plan)
     else:
-        from mcp_entry.plan_shown import show_plan
+        from mcp_entry.terminal.shown.plan import show_plan
 
         show_plan(plan)
     return CANNOT if plan.problems else OK
@@ -83,7 +83,7 @@ def night(  # each is an option
     The folder is read when the night begins.
     """
     from delegation.errors import UsageError
-    from mcp_entry import nights
+    from mcp_entry.verbs.night import nights
 
     if show is not None:
         return _show(service().settings, show, wait=wait, as_json=json)
@@ -114,7 +114,7 @@ def night(  # each is an option
 
 
 def _terms(**given: Any) -> "Terms":
-    from mcp_entry.nights import terms_of
+    from mcp_entry.verbs.night.nights import terms_of
 
     return terms_of(given, {name: f"--{name.removesuffix('_usd').replace('_', '-')}" for name in given})
 
@@ -140,7 +140,7 @@ def _said_off(existed: bool, where: str, *, as_json: bool) -> int:
 
 
 def _waited(settings: "Settings", asked: "Night", *, as_json: bool) -> int:
-    from mcp_entry.night_watch import wait_for
+    from mcp_entry.verbs.night.report_watch import wait_for
 
     try:
         found = wait_for(settings, asked.night_id, asked.flow_run_id)
@@ -151,7 +151,7 @@ def _waited(settings: "Settings", asked: "Night", *, as_json: bool) -> int:
 
 
 def _reported(found: "Standing", *, as_json: bool) -> int:
-    from mcp_entry.night_watch import report_of
+    from mcp_entry.verbs.night.report_watch import report_of
 
     report, message = report_of(found)
     if report is None:
@@ -166,9 +166,9 @@ def _reported(found: "Standing", *, as_json: bool) -> int:
 
 def _show(settings: "Settings", night_id: str, *, wait: bool, as_json: bool) -> int:
     """The report of one that has ended; of another, where its cards are."""
-    from mcp_entry.night_shown import lines_of, summary_of
-    from mcp_entry.night_watch import wait_for
-    from mcp_entry.nights import standing_of
+    from mcp_entry.verbs.night.nights import standing_of
+    from mcp_entry.verbs.night.report_watch import wait_for
+    from mcp_entry.verbs.night.standing import lines_of, summary_of
 
     try:
         found = wait_for(settings, night_id) if wait else standing_of(settings, night_id)

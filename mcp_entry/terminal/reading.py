@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from delegation.errors import Cancelled, DelegateError, FailureKind, UsageError, WorkFailed
-from mcp_entry.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
-from mcp_entry.reading import with_config
-from mcp_entry.service import Service
 from mcp_entry.terminal.card_input import text_of_source, words_of
 from mcp_entry.terminal.common import AsJson, print_json, print_line, say, service
+from mcp_entry.terminal.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
+from mcp_entry.verbs.reading.reading import with_config
+from mcp_entry.verbs.service import Service
 
 if TYPE_CHECKING:
     from delegation.reading.admission import Wish

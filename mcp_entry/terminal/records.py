@@ -6,10 +6,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from delegation.errors import NotFoundError, UsageError
-from mcp_entry.exits import OK
-from mcp_entry.progress import receipt_of
 from mcp_entry.terminal.common import AsJson, Id, print_json, say, service
+from mcp_entry.terminal.exits import OK
 from mcp_entry.terminal.filtering import NO_FILTER, Filters
+from mcp_entry.verbs.progress import receipt_of
 
 
 def list_(
@@ -21,7 +21,7 @@ def list_(
     """Newest first, from the disk: it works with the stack down. What cannot be read is listed as such."""
     if limit < 0:
         raise UsageError(f"--limit {limit}: give a whole number, 0 for all")
-    from mcp_entry.views import line_of
+    from mcp_entry.mcp_server.views import line_of
 
     verbs = service()
     wanted = verbs.past.filter(**filters.words)
@@ -32,7 +32,7 @@ def list_(
     elif not found and filters != NO_FILTER:
         say("no delegation fits")
     else:
-        from mcp_entry.render import out, show_list
+        from mcp_entry.terminal.shown.render import out, show_list
 
         show_list(out(), found, stack_runs=runs)
     return OK
@@ -58,15 +58,15 @@ def show(
     receipt = receipt_of(summary)
     timeline, children = verbs.past.timeline(summary.id), verbs.past.children(summary.id)
     if json:
-        from mcp_entry.views import line_of
+        from mcp_entry.mcp_server.views import line_of
 
         told = (receipt or line_of(summary)).model_dump(mode="json")
         moments = [each.model_dump(mode="json") for each in timeline]
         made = [{"id": each.id, "number": each.number, "state": each.state} for each in children]
         print_json({**told, "timeline": moments, "children": made})
         return OK
-    from mcp_entry.history_shown import show_children, show_timeline
-    from mcp_entry.render import out, show_receipt, show_running
+    from mcp_entry.terminal.shown.history import show_children, show_timeline
+    from mcp_entry.terminal.shown.render import out, show_receipt, show_running
 
     console = out()
     if receipt:
@@ -85,7 +85,7 @@ def patch(which: Id, *, json: AsJson = False) -> int:
     if json:
         print_json({**vars(found), "patch": content.decode("utf-8", errors="replace")})
     elif sys.stdout.isatty():
-        from mcp_entry.render import out, show_diff
+        from mcp_entry.terminal.shown.render import out, show_diff
 
         show_diff(out(), content.decode("utf-8", errors="replace"))
     else:
@@ -114,7 +114,7 @@ def transcript(
         return OK
     from rich.text import Text
 
-    from mcp_entry.render import out, printable
+    from mcp_entry.terminal.shown.render import out, printable
 
     console = out()
     for entry in entries:

@@ -12,14 +12,14 @@ from delegation.errors import UsageError
 from delegation.ids import COMPARISON_PREFIX
 from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
-from mcp_entry.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
-from mcp_entry.reruns import RerunFrom
-from mcp_entry.results import Started
-from mcp_entry.service import Service
 from mcp_entry.terminal.card_input import CardOptions, TaskSource, card_of
 from mcp_entry.terminal.common import AsJson, Id, Notify, print_json, print_line, say, service
+from mcp_entry.terminal.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
 from mcp_entry.terminal.follow import StoppedWaiting, follow
-from mcp_entry.wording import watch_command
+from mcp_entry.verbs.rerun.changes import RerunFrom
+from mcp_entry.verbs.results import Started
+from mcp_entry.verbs.service import Service
+from mcp_entry.verbs.wording import watch_command
 
 NoWait = Annotated[bool, Parameter(name="--no-wait", negative="", show_default=False, help="Print the id and return.")]
 _CANCEL_SECONDS = 60
@@ -188,7 +188,7 @@ def _shown(receipt: Receipt, *, as_json: bool, said: Collection[str]) -> int:
     if as_json:
         print_json(receipt)
     else:
-        from mcp_entry.render import out, show_receipt
+        from mcp_entry.terminal.shown.render import out, show_receipt
 
         show_receipt(out(), receipt, said=said)
     code = exit_code_of(receipt)

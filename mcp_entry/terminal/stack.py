@@ -4,8 +4,8 @@ from typing import Annotated, NoReturn
 
 from cyclopts import Parameter
 
-from mcp_entry.exits import OK
 from mcp_entry.terminal.common import AsJson, print_json, print_line, say, service
+from mcp_entry.terminal.exits import OK
 
 
 def up(*, json: AsJson = False) -> int:
@@ -41,7 +41,7 @@ def ui(
     json: AsJson = False,
 ) -> int:
     """The address to open in a browser, and what it asks for to sign in."""
-    from mcp_entry.stack import connection
+    from mcp_entry.stack.access import connection
 
     verbs = service()
     known = verbs.identify(which) if which else None
@@ -63,12 +63,12 @@ def mcp(
     ] = None,
 ) -> NoReturn:
     """Serve MCP; the client starts this, a person rarely does."""
-    from mcp_entry.stdio import serve
+    from mcp_entry.mcp_server.stdio import serve
 
     serve(config)
 
 
 def _relay(*words: str, json: bool) -> int:
-    from mcp_entry.stack import relay
+    from mcp_entry.stack.access import relay
 
     return relay(service().settings, *words, *(["--json"] if json else []))

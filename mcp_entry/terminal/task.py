@@ -9,8 +9,12 @@ from delegation.card import Card
 from delegation.errors import UsageError
 from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
-from mcp_entry.exits import STOPPED_WAITING, NotAnswered
-from mcp_entry.one_shot import (
+from mcp_entry.terminal.card_input import words_of
+from mcp_entry.terminal.common import AsJson, print_json, print_line, say, service
+from mcp_entry.terminal.exits import STOPPED_WAITING, NotAnswered
+from mcp_entry.terminal.follow import follow
+from mcp_entry.terminal.jobs import read_jobs, run_jobs
+from mcp_entry.verbs.one_shot import (
     MAX_ITERATIONS,
     TIMEOUT_SECONDS,
     agentic_card,
@@ -19,11 +23,7 @@ from mcp_entry.one_shot import (
     question_card,
     text_of,
 )
-from mcp_entry.service import Service
-from mcp_entry.terminal.card_input import words_of
-from mcp_entry.terminal.common import AsJson, print_json, print_line, say, service
-from mcp_entry.terminal.follow import follow
-from mcp_entry.terminal.jobs import read_jobs, run_jobs
+from mcp_entry.verbs.service import Service
 
 Words = Annotated[str | None, Parameter(help="The text; `-` or a pipe reads it from stdin.")]
 TaskFile = Annotated[str | None, Parameter(help="Read the text from a file; `-` is stdin.")]
@@ -117,7 +117,7 @@ def _shown(verbs: Service, receipt: Receipt, *, with_id: bool, as_json: bool) ->
 def _say_what_changed(receipt: Receipt) -> None:
     if receipt.patch is None or receipt.isolation != "in_place":
         return
-    from mcp_entry.in_place import files_of, undo_of
+    from mcp_entry.verbs.in_place import files_of, undo_of
 
     say(f"changed in {receipt.repo}: {', '.join(files_of(receipt))}")
     say(f"undo with: {undo_of(receipt)}")

@@ -9,12 +9,12 @@ from cyclopts import Parameter
 
 from delegation.errors import UsageError
 from delegation.records.wording import count
-from mcp_entry.exits import OK
 from mcp_entry.terminal.common import AsJson, Id, print_json, print_line, say, service
+from mcp_entry.terminal.exits import OK
 
 if TYPE_CHECKING:
     from delegation.checkout.inventory import TreeLine
-    from mcp_entry.service import Service
+    from mcp_entry.verbs.service import Service
 
 
 def worktrees(
@@ -58,7 +58,7 @@ def _list(verbs: "Service", *, as_json: bool) -> int:
     if as_json:
         print_json({"worktrees": [vars(line) for line in found]})
         return OK
-    from mcp_entry.render import age, out, show_table
+    from mcp_entry.terminal.shown.render import age, out, show_table
 
     there = [line for line in found if line.state != "removed"]
     rows = [

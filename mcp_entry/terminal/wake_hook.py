@@ -16,10 +16,10 @@ from typing import Any
 from delegation.errors import DelegateError
 from delegation.harnesses.sanitising import one_line
 from delegation.settings import load_settings
-from mcp_entry.exits import CANNOT
-from mcp_entry.pauses import Pauses
-from mcp_entry.service import Service
+from mcp_entry.stack.pauses import Pauses
 from mcp_entry.terminal.delegate_wait import Pause, Waiter
+from mcp_entry.terminal.exits import CANNOT
+from mcp_entry.verbs.service import Service
 
 WAKE, QUIET = 2, 0
 _LONGEST_INPUT = 16 * 1024 * 1024

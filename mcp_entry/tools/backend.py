@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from mcp_entry.backend import AgentLine, Backend, agents, backend
-from mcp_entry.tool_host import Tool, ToolHost, expected
-from mcp_entry.views import clipped
+from mcp_entry.mcp_server.tool_host import Tool, ToolHost, expected
+from mcp_entry.mcp_server.views import clipped
+from mcp_entry.verbs.backend import AgentLine, Backend, agents, backend
 
 GROUP = "backend"
 _MOST = 60

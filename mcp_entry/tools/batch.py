@@ -9,12 +9,12 @@ from delegation.card import Card, Lane
 from delegation.errors import DelegateError, UsageError
 from delegation.receipt import Outcome
 from delegation.wrong_values import sentence
-from mcp_entry.cards import checked_card, fields_of
-from mcp_entry.service import Service
-from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
-from mcp_entry.tool_wording import for_tools
+from mcp_entry.mcp_server.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
+from mcp_entry.mcp_server.tool_wording import for_tools
+from mcp_entry.mcp_server.views import clipped, view_of
 from mcp_entry.tools.delegations import WaitSeconds
-from mcp_entry.views import clipped, view_of
+from mcp_entry.verbs.cards import checked_card, fields_of
+from mcp_entry.verbs.service import Service
 
 GROUP = "delegations"
 _TEXTS = 24_000

@@ -7,13 +7,13 @@ import anyio
 from pydantic import Field, SkipValidation
 
 from delegation.errors import UsageError
-from mcp_entry.night_views import NightView, SubmittedCards, begun, checked_only, night_view
-from mcp_entry.service import Service
-from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected, key_of
+from mcp_entry.mcp_server.night_views import NightView, SubmittedCards, begun, checked_only, night_view
+from mcp_entry.mcp_server.tool_host import Ctx, Tool, ToolHost, expected, key_of
+from mcp_entry.verbs.service import Service
 
 if TYPE_CHECKING:  # with them come YAML and HTTP, which a list of tools does not need
     from delegation.night.terms import Terms
-    from mcp_entry.nights import Night, Standing
+    from mcp_entry.verbs.night.nights import Night, Standing
 
 GROUP = "cards"
 _LOOK_SECONDS = 1.0
@@ -61,7 +61,7 @@ def _submit(host: ToolHost) -> Any:
 
         def begin(verbs: Service) -> SubmittedCards:
             from delegation.night.plan import plan_of
-            from mcp_entry.nights import cards_for, terms_of
+            from mcp_entry.verbs.night.nights import cards_for, terms_of
 
             terms = terms_of({"cards": _source(verbs, folder, cards), **given})
             plan = plan_of(cards_for(verbs.settings, terms, at), verbs.settings)
@@ -78,7 +78,7 @@ def _submit(host: ToolHost) -> Any:
 
 
 def _source(verbs: Service, folder: str | None, cards: Sequence[object] | None) -> str:
-    from mcp_entry.nights import cards_in_a_file
+    from mcp_entry.verbs.night.nights import cards_in_a_file
 
     if cards is None:
         return verbs.workdir(folder)
@@ -88,7 +88,7 @@ def _source(verbs: Service, folder: str | None, cards: Sequence[object] | None) 
 
 
 def _asked(verbs: Service, terms: "Terms", at: str | None, key: str | None, *, every_night: bool) -> "Night":
-    from mcp_entry.nights import ask_for_every, ask_for_one
+    from mcp_entry.verbs.night.nights import ask_for_every, ask_for_one
 
     if every_night and at is not None:
         return ask_for_every(verbs.settings, terms, at, lambda _: None)
@@ -125,12 +125,12 @@ async def _waited(host: ToolHost, night_id: str, deadline: float, ctx: Ctx) -> "
 
 
 def _standing(verbs: Service, night_id: str) -> "Standing":
-    from mcp_entry.nights import standing_of
+    from mcp_entry.verbs.night.nights import standing_of
 
     return standing_of(verbs.settings, night_id)
 
 
 def _summary(found: "Standing") -> str:
-    from mcp_entry.night_shown import summary_of
+    from mcp_entry.verbs.night.standing import summary_of
 
     return summary_of(found)

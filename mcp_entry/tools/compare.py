@@ -8,13 +8,13 @@ from pydantic import BaseModel, Field
 from delegation.card import Card
 from delegation.errors import UsageError
 from delegation.receipt import Flag
-from mcp_entry.cards import checked_card, fields_of
-from mcp_entry.service import Service
-from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
-from mcp_entry.tool_wording import for_tools
+from mcp_entry.mcp_server.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
+from mcp_entry.mcp_server.tool_wording import for_tools
+from mcp_entry.mcp_server.views import clipped
 from mcp_entry.tools.delegations import WaitSeconds
-from mcp_entry.views import clipped
-from mcp_entry.wording import comparison_watch_command
+from mcp_entry.verbs.cards import checked_card, fields_of
+from mcp_entry.verbs.service import Service
+from mcp_entry.verbs.wording import comparison_watch_command
 
 if TYPE_CHECKING:  # the database's modules come with it: the list of tools is answered without them
     from delegation.comparison.figures import ModelResult, TrialLine

@@ -7,14 +7,14 @@ from pydantic import BaseModel, Field, SkipValidation
 
 from delegation.card import Accept, Card, Expects, Isolation, Lane
 from delegation.errors import DelegateError, UsageError
-from mcp_entry.cards import checked_card, fields_of
-from mcp_entry.reruns import RerunFrom
-from mcp_entry.results import Started
-from mcp_entry.service import Service
-from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
-from mcp_entry.tool_wording import for_tools
-from mcp_entry.views import Delegation, bounded, view_of
-from mcp_entry.wording import WATCH_HINT, watch_command
+from mcp_entry.mcp_server.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
+from mcp_entry.mcp_server.tool_wording import for_tools
+from mcp_entry.mcp_server.views import Delegation, bounded, view_of
+from mcp_entry.verbs.cards import checked_card, fields_of
+from mcp_entry.verbs.rerun.changes import RerunFrom
+from mcp_entry.verbs.results import Started
+from mcp_entry.verbs.service import Service
+from mcp_entry.verbs.wording import WATCH_HINT, watch_command
 
 GROUP = "delegations"
 _MOST_CARDS, _MOST_IDS = 64, 30

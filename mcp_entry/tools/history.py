@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from delegation.card import Lane
-from mcp_entry.service import Service
-from mcp_entry.tool_host import Tool, ToolHost, expected
+from mcp_entry.mcp_server.tool_host import Tool, ToolHost, expected
+from mcp_entry.mcp_server.views import Line, clipped, line_of
 from mcp_entry.tools.delegations import Id
-from mcp_entry.views import Line, clipped, line_of
+from mcp_entry.verbs.service import Service
 
 GROUP = "history"
 _PAGE = 24_000

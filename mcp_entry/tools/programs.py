@@ -10,12 +10,12 @@ from delegation.harnesses.account import Account
 from delegation.harnesses.codex_quota import quota_in
 from delegation.harnesses.order import LONGEST_SECONDS, HarnessName
 from delegation.harnesses.pools import KINDS
-from mcp_entry.program_jobs import account, job_fields, submit_jobs
-from mcp_entry.service import Service
-from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
-from mcp_entry.tool_wording import for_tools
+from mcp_entry.mcp_server.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
+from mcp_entry.mcp_server.tool_wording import for_tools
 from mcp_entry.tools.delegations import WaitSeconds
-from mcp_entry.wording import jobs_watch_command, jobs_watch_hint
+from mcp_entry.verbs.program_jobs import account, job_fields, submit_jobs
+from mcp_entry.verbs.service import Service
+from mcp_entry.verbs.wording import jobs_watch_command, jobs_watch_hint
 
 _MOST_TASKS, _MOST_IDS = 64, 40
 _TITLES: Mapping[str, str] = {"codex": "Codex", "gemini": "Gemini", "dsh": "dsh"}

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from mcp_entry.cards import checked_card
-from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
+from mcp_entry.mcp_server.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
+from mcp_entry.mcp_server.views import Delegation
 from mcp_entry.tools.delegations import WaitSeconds, waited
-from mcp_entry.views import Delegation
+from mcp_entry.verbs.cards import checked_card
 
 GROUP = "delegations"
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import anyio
 from pydantic import Field
 
-from mcp_entry.service import Service
-from mcp_entry.tool_host import Ctx, Tool, ToolHost, expected
+from mcp_entry.mcp_server.tool_host import Ctx, Tool, ToolHost, expected
+from mcp_entry.verbs.service import Service
 
 if TYPE_CHECKING:  # a server that starts shows its tools before it needs what they use
     from delegation.reading.admission import Wish

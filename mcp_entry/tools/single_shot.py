@@ -8,12 +8,12 @@ from pydantic import Field
 
 from delegation.card import Card
 from delegation.errors import DelegateError
-from mcp_entry.one_shot import MAX_ITERATIONS, TIMEOUT_SECONDS, agentic_card, id_line, question_card, text_of
-from mcp_entry.progress import receipt_of
-from mcp_entry.service import Service
-from mcp_entry.tool_host import Ctx, Tool, ToolHost, key_of, waiting_seconds
+from mcp_entry.mcp_server.tool_host import Ctx, Tool, ToolHost, key_of, waiting_seconds
 from mcp_entry.tools.delegations import WaitSeconds
-from mcp_entry.wording import watch_command
+from mcp_entry.verbs.one_shot import MAX_ITERATIONS, TIMEOUT_SECONDS, agentic_card, id_line, question_card, text_of
+from mcp_entry.verbs.progress import receipt_of
+from mcp_entry.verbs.service import Service
+from mcp_entry.verbs.wording import watch_command
 
 GROUP = "calls"
 P = ParamSpec("P")

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from delegation.reading.admission import Wish
 from delegation.settings import load_settings
-from mcp_entry.reading import Reading
+from mcp_entry.verbs.reading.reading import Reading
 from tests.bench.machine import system
 
 ROOT = Path(__file__).parents[2]

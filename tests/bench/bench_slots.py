@@ -29,7 +29,7 @@ from delegation.models.buckets import queue_limit
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
 from delegation.settings import load_settings
 from deployments.launcher.runs import launched_runs
-from mcp_entry.service import Service
+from mcp_entry.verbs.service import Service
 from tests.bench.machine import system
 
 ROOT = Path(__file__).parents[2]

@@ -12,8 +12,8 @@ from delegation.models.buckets import queue_limit
 from delegation.records import RecordStore
 from delegation.settings import load_settings
 from deployments.launcher.runs import launched_runs
-from mcp_entry.progress import finished as receipt_of
-from mcp_entry.service import Service
+from mcp_entry.verbs.progress import finished as receipt_of
+from mcp_entry.verbs.service import Service
 from tests.bench.model import BRIEF_SECONDS, SLOW_SECONDS, Model, model
 from tests.bench.rows import Aim, Row, at_most
 from tests.bench.stacks import Bench, stack, temporary_folder

@@ -15,7 +15,7 @@ from delegation.ids import new_id
 from delegation.receipt import Cost, PatchSummary, Receipt
 from delegation.records import Progress, RecordStore
 from delegation.settings import Settings, load_settings
-from mcp_entry.service import Service
+from mcp_entry.verbs.service import Service
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,8 +13,8 @@ from delegation.errors import UsageError
 from delegation.masking import MASK
 from delegation.scripted.endpoint import Call, ScriptedEndpoint, Turn
 from delegation.settings import load_settings
-from mcp_entry.program_jobs import job_fields, submit_jobs
-from mcp_entry.service import Service
+from mcp_entry.verbs.program_jobs import job_fields, submit_jobs
+from mcp_entry.verbs.service import Service
 from tests.doubles.agy import agy_settings
 from tests.doubles.harness_jobs import program
 from tests.doubles.waiting import until

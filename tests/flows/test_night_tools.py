@@ -12,8 +12,8 @@ from mcp_types import Implementation
 
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
 from delegation.settings import load_settings
-from mcp_entry.server import build
-from mcp_entry.service import Service
+from mcp_entry.mcp_server.server import build
+from mcp_entry.verbs.service import Service
 from tests.flows.conftest import Terminal, local_model
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300), pytest.mark.anyio]

@@ -15,10 +15,10 @@ import pytest
 from delegation.harnesses.polling import kept_beginnings
 from delegation.scripted.endpoint import ScriptedEndpoint
 from delegation.settings import load_settings
-from mcp_entry.pauses import Pauses
-from mcp_entry.program_jobs import job_fields, submit_jobs
-from mcp_entry.service import Service
+from mcp_entry.stack.pauses import Pauses
 from mcp_entry.terminal.delegate_wait import Waiter
+from mcp_entry.verbs.program_jobs import job_fields, submit_jobs
+from mcp_entry.verbs.service import Service
 from tests.doubles.agy import agy_settings
 from tests.doubles.codex import codex_stand_in
 from tests.doubles.harness_jobs import program

@@ -14,8 +14,8 @@ from stdio_server import Server
 
 from delegation.scripted.endpoint import Request, ScriptedEndpoint, Turn
 from delegation.settings import load_settings
-from mcp_entry.program_jobs import submit_jobs
-from mcp_entry.service import Service
+from mcp_entry.verbs.program_jobs import submit_jobs
+from mcp_entry.verbs.service import Service
 from tests.doubles.codex import codex_stand_in
 from tests.doubles.harness_jobs import repository
 from tests.doubles.waiting import until

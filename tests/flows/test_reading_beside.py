@@ -20,7 +20,7 @@ from delegation.reading.kept import Later
 from delegation.settings import load_settings
 from delegation.shared_state import SharedState, tickets
 from delegation.stack_state import running_stack
-from mcp_entry.reading import Reading
+from mcp_entry.verbs.reading.reading import Reading
 from tests.flows.test_reading_runs import answer, api_of, ended, endpoint, env, run_of  # noqa: F401  # fixtures
 
 pytestmark = pytest.mark.stack

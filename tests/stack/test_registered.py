@@ -11,9 +11,9 @@ from uuid import uuid4
 import pytest
 from waiting import until
 
-from deployments.buckets import Bucket
 from deployments.environment import client_settings
-from deployments.queues import ensure_bucket
+from deployments.registration.buckets import Bucket
+from deployments.registration.queues import ensure_bucket
 from deployments.rest import PrefectRest
 
 pytestmark = pytest.mark.stack
@@ -30,7 +30,7 @@ def test_deployments_are_those_that_prefect_deploy_makes(live: Any, tmp_path: Pa
     }
     made = {}
     for name, argv in {
-        "ours": [sys.executable, "-m", "deployments.apply", str(file)],
+        "ours": [sys.executable, "-m", "deployments.registration.apply", str(file)],
         "theirs": [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(file)],
     }.items():
         done = subprocess.run(

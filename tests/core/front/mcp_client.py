@@ -7,7 +7,7 @@ from front import Front
 from mcp import Client
 from mcp_types import CallToolResult, Implementation
 
-from mcp_entry.server import build
+from mcp_entry.mcp_server.server import build
 
 
 def client(front: Front, mode: str = "auto", name: str = "test") -> Client:

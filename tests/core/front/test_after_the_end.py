@@ -15,7 +15,7 @@ from delegation.records import Progress, RecordStore
 from delegation.scripted.endpoint import Call as ToolCall
 from delegation.scripted.endpoint import ScriptedEndpoint, Turn
 from delegation.steps import make_worktree
-from mcp_entry import in_place
+from mcp_entry.verbs import in_place
 from tests.core.front.test_bringing_home import adding
 
 Call = Callable[..., Ran]

@@ -11,8 +11,8 @@ from mcp import Client
 from mcp_types import CallToolResult, Implementation
 
 from delegation.receipt import Cost, Usage
-from mcp_entry.one_shot import id_line, text_of
-from mcp_entry.server import build
+from mcp_entry.mcp_server.server import build
+from mcp_entry.verbs.one_shot import id_line, text_of
 from tests.core.front import mcp_client
 
 anyio_test = pytest.mark.anyio

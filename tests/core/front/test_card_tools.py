@@ -10,7 +10,7 @@ from mcp import Client
 from mcp_types import Implementation
 
 from delegation.night.report import CardLine, NightReport
-from mcp_entry.server import build
+from mcp_entry.mcp_server.server import build
 from tests.core.front.mcp_client import called, content, text_of
 
 pytestmark = pytest.mark.anyio

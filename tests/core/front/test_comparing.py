@@ -15,7 +15,7 @@ from delegation.comparison.report import report_of
 from delegation.comparison.trials import Trials
 from delegation.errors import StackError, UsageError
 from delegation.shared_state import SharedState
-from mcp_entry.comparing import Comparing
+from mcp_entry.verbs.comparison.comparing import Comparing
 from tests.core.front.mcp_client import called, client, content, text_of
 
 Call = Callable[..., Ran]

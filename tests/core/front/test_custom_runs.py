@@ -11,7 +11,7 @@ from delegation import steps
 from delegation.card import Card
 from delegation.errors import UsageError
 from delegation.request import DelegationRequest
-from deployments.own_request import own_parameters
+from deployments.upkeep.own_request import own_parameters
 
 RUN, OTHER = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 

@@ -16,7 +16,7 @@ from delegation.ids import new_id
 from delegation.records import Progress
 from mcp_entry.terminal import delegate_wait
 from mcp_entry.terminal.delegate_wait import Waiter
-from mcp_entry.watching import Watch
+from mcp_entry.verbs.watching import Watch
 from tests.doubles.harness_jobs import program
 from tests.doubles.waiting import until
 

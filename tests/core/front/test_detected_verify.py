@@ -6,7 +6,7 @@ import pytest
 from front import Front, Ran
 from mcp import Client
 
-from mcp_entry.server import build
+from mcp_entry.mcp_server.server import build
 
 PROPOSED = "Makefile, target 'test' speaks for: --verify 'make test'"
 

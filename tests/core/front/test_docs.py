@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from front import ROOT, Front
 from mcp import Client
 
-from mcp_entry.server import build
+from mcp_entry.mcp_server.server import build
 from mcp_entry.terminal.app import VERBS
 
 

@@ -21,8 +21,8 @@ from delegation.receipt import Receipt
 from delegation.request import DelegationRequest
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
 from delegation.settings import load_settings
-from mcp_entry.server import build
-from mcp_entry.service import Service
+from mcp_entry.mcp_server.server import build
+from mcp_entry.verbs.service import Service
 
 Terminal = Callable[..., Ran]
 VERIFY = "grep -q '2 \\* x' calc.py"

@@ -16,7 +16,7 @@ from front import Front, Ran
 from mcp import Client
 from past import PastRecords, reported
 
-from mcp_entry.server import build
+from mcp_entry.mcp_server.server import build
 
 Call = Callable[..., Ran]
 

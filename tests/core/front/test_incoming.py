@@ -7,7 +7,7 @@ import pytest
 from front import Front
 from stdio_server import Server, server
 
-from mcp_entry.incoming import judged
+from mcp_entry.mcp_server.incoming import judged
 
 
 def refusal(line: str) -> tuple[Any, int]:

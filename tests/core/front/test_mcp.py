@@ -8,7 +8,7 @@ from front import Front
 from mcp import Client
 from mcp_types import Tool
 
-from mcp_entry.server import build
+from mcp_entry.mcp_server.server import build
 from tests.core.front.mcp_client import called, client, content, text_of
 
 pytestmark = pytest.mark.anyio

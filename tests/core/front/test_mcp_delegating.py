@@ -7,7 +7,7 @@ from front import Front
 
 from delegation.card import Card
 from delegation.records import Progress
-from mcp_entry import tool_host
+from mcp_entry.mcp_server import tool_host
 from mcp_entry.tools.batch import AgentTask
 from tests.core.front.mcp_client import called, client, content, play_the_flow, text_of
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from front import Front, Ran
 
-from mcp_entry import run_end
+from mcp_entry.stack import run_end
 
 CARD = "---\nrepo: ..\n---\nFix it.\n"
 

@@ -36,7 +36,7 @@ def test_the_option_wins_over_the_setting_and_an_empty_one_is_none(
 def test_a_call_that_answers_at_once_tells_nobody(stacked: Front):
     stacked.environ["DELEGATE_NOTIFY"] = "mail-me"
     service = stacked.service()
-    from mcp_entry.one_shot import question_card
+    from mcp_entry.verbs.one_shot import question_card
 
     service.submit(question_card(service.settings, "Why?"), tool="delegate_task")
     assert hook_of_the_run(stacked) is None

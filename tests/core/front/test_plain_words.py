@@ -142,7 +142,7 @@ def test_a_cancelled_delegation_is_said_to_be_so_once(front: Front, call: Call):
 
 
 def test_a_warning_is_told_once_where_it_is_waited_for(stacked: Front, call: Call, monkeypatch: pytest.MonkeyPatch):
-    from mcp_entry.service import Service
+    from mcp_entry.verbs.service import Service
 
     submit = Service.submit
 

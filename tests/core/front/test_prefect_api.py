@@ -7,7 +7,7 @@ import pytest
 from prefect_double import PrefectDouble
 
 from delegation.errors import StackError, StackNotRunning
-from mcp_entry.prefect_api import NewRun, PrefectApi
+from mcp_entry.stack.prefect_api import NewRun, PrefectApi
 
 RUN = NewRun(
     name="dg-1 title",
@@ -120,7 +120,7 @@ def test_cancelling_a_run_that_waits_ends_it_and_one_that_has_ended_stays():
 
 
 def test_a_run_is_scheduled_again_only_after_it_has_ended(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("mcp_entry.prefect_api._ENDING_SECONDS", 0.3)
+    monkeypatch.setattr("mcp_entry.stack.prefect_api._ENDING_SECONDS", 0.3)
     with PrefectDouble() as prefect, PrefectApi(prefect.api_url) as api:
         run = api.create_flow_run(api.deployment(), RUN)
         with pytest.raises(StackError, match="has not ended"):

@@ -14,8 +14,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
 from delegation.stack_state import ProcessId, StackState
-from mcp_entry.pauses import LOOK_SECONDS, Pauses
-from mcp_entry.prefect_events import RunEvents
+from mcp_entry.stack.pauses import LOOK_SECONDS, Pauses
+from mcp_entry.stack.prefect_events import RunEvents
 from tests.doubles.waiting import until
 
 RUN = "0d4be6a3-0000-4000-8000-000000000001"
@@ -119,7 +119,7 @@ def waits(front: Front, monkeypatch: pytest.MonkeyPatch) -> Callable[[StackState
     def of(found: StackState | None) -> tuple[Pauses, list[float]]:
         slept: list[float] = []
         connection = None if found is None else type("Running", (), {"state": found})()
-        monkeypatch.setattr("mcp_entry.pauses.connection_if_running", lambda _: connection)
+        monkeypatch.setattr("mcp_entry.stack.pauses.connection_if_running", lambda _: connection)
         return Pauses(front.settings, front.records, slept.append), slept
 
     return of

@@ -18,7 +18,7 @@ from delegation.request import DelegationRequest
 from delegation.steps import make_worktree, record, work_by_harness
 from delegation.steps.record import worktree_of
 from delegation.work import Work
-from mcp_entry.program_jobs import job_of
+from mcp_entry.verbs.program_jobs import job_of
 from tests.doubles.codex import BEGUN, DONE, VERSION, told
 from tests.doubles.harness_jobs import program
 

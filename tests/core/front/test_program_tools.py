@@ -20,8 +20,8 @@ from delegation.receipt import Cost
 from delegation.records import Progress
 from delegation.shared_state import SharedState, cooldowns
 from delegation.stack_state import read_state
-from mcp_entry.program_jobs import job_fields, submit_jobs
-from mcp_entry.server import build
+from mcp_entry.mcp_server.server import build
+from mcp_entry.verbs.program_jobs import job_fields, submit_jobs
 from tests.core.front.mcp_client import content, text_of
 from tests.doubles.harness_jobs import program, repository
 

@@ -17,7 +17,7 @@ from stdio_server import server, stderr_of
 
 from delegation.reading.kept import Later
 from delegation.scripted.endpoint import ScriptedEndpoint, Turn
-from mcp_entry.server import build
+from mcp_entry.mcp_server.server import build
 from tests.core.front.mcp_client import called, text_of
 
 Call = Callable[..., Ran]

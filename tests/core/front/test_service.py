@@ -7,7 +7,7 @@ import pytest
 from front import Front
 
 from delegation.errors import ConflictError, NotFoundError, StackError, StackNotRunning, UsageError
-from mcp_entry.progress import state_of
+from mcp_entry.verbs.progress import state_of
 
 PATCH = b"""diff --git a/calc.py b/calc.py
 --- a/calc.py

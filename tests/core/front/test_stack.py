@@ -12,7 +12,7 @@ from prefect_double import PrefectDouble
 
 from delegation import layout
 from delegation.errors import StackError, StackNotRunning
-from mcp_entry import stack
+from mcp_entry.stack import access
 
 AUTH = "admin:of-this-test"
 
@@ -32,7 +32,7 @@ def test_what_it_prints_last_is_the_answer(front: Front, program: Path):
         "import sys, json\nprint('noise')\nprint(json.dumps({'words': sys.argv[1:]}))\nprint('{not json')\n"
     )
 
-    assert stack.control(front.settings, "down", "--purge") == {"words": ["down", "--purge", "--json"]}
+    assert access.control(front.settings, "down", "--purge") == {"words": ["down", "--purge", "--json"]}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_failure_is_told_in_its_own_words(
     program.write_text(content)
 
     with pytest.raises(error) as failure:
-        stack.control(front.settings, "up")
+        access.control(front.settings, "up")
     assert (type(failure.value), str(failure.value)) == (error, text)
 
 
@@ -64,7 +64,7 @@ def test_nothing_waits_for_a_process_that_it_leaves_running(front: Front, progra
     )
     begun = time.monotonic()
     try:
-        assert stack.control(front.settings, "up") == {}
+        assert access.control(front.settings, "up") == {}
         assert time.monotonic() - begun < 10
     finally:
         os.kill(int(note.read_text()), 9)
@@ -74,7 +74,7 @@ def test_a_start_that_hangs_is_given_up(front: Front, program: Path):
     program.write_text("import time; time.sleep(60)")
 
     with pytest.raises(StackError, match="did not finish in 0 s: see `delegate status`"):
-        stack.control(front.settings, "up", timeout_seconds=0.3)
+        access.control(front.settings, "up", timeout_seconds=0.3)
 
 
 def test_its_environment_is_ours_without_what_dot_env_added(front: Front, program: Path):
@@ -85,7 +85,7 @@ def test_its_environment_is_ours_without_what_dot_env_added(front: Front, progra
         "print(json.dumps({name: os.environ.get(name) for name in names}))"
     )
 
-    seen = stack.control(front.settings, "up")
+    seen = access.control(front.settings, "up")
 
     assert seen == {
         "DELEGATE_MODEL": None,
@@ -97,7 +97,7 @@ def test_its_environment_is_ours_without_what_dot_env_added(front: Front, progra
 def test_a_running_stack_is_not_started_again(stacked: Front, program: Path):
     program.write_text("raise SystemExit('must not run')")
 
-    assert stack.ensure_running(stacked.settings).state.api_url == stacked.prefect.api_url
+    assert access.ensure_running(stacked.settings).state.api_url == stacked.prefect.api_url
 
 
 AWAITED = "the Prefect server does not answer; its keeper runs and starts it again: waiting for it"
@@ -106,13 +106,13 @@ AWAITED = "the Prefect server does not answer; its keeper runs and starts it aga
 def test_a_stack_that_does_not_answer_is_waited_for_and_then_asked_to_come_up(
     stacked: Front, program: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(stack, "COMING_BACK_SECONDS", 0.7)
+    monkeypatch.setattr(access, "COMING_BACK_SECONDS", 0.7)
     stacked.prefect.refuse = lambda method, path: 500
     program.write_text("raise SystemExit(2)")
     said: list[str] = []
 
     with pytest.raises(StackError, match="exit code 2"):
-        stack.ensure_running(stacked.settings, said.append)
+        access.ensure_running(stacked.settings, said.append)
     assert said == [AWAITED, "starting the stack (database, Prefect server, worker)"]
 
 
@@ -122,7 +122,7 @@ def test_a_server_that_its_keeper_starts_again_is_waited_for_and_nothing_else_st
     program.write_text("raise SystemExit(2)")
     said: list[str] = []
 
-    stack.ensure_running(stacked.settings, said.append)
+    access.ensure_running(stacked.settings, said.append)
     assert said == [AWAITED]
 
 
@@ -130,13 +130,13 @@ def test_a_call_meets_a_server_that_comes_back_while_its_keeper_lives(stacked: F
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    running = stack.connection(stacked.settings)
+    running = access.connection(stacked.settings)
     state = running.state.model_copy(update={"api_url": f"http://127.0.0.1:{port}/api"})
     server: list[PrefectDouble] = []
     starting = threading.Timer(0.7, lambda: server.append(PrefectDouble(auth_string=AUTH, port=port).__enter__()))
     starting.start()
     try:
-        with stack.Connection(state).prefect() as api:
+        with access.Connection(state).prefect() as api:
             assert api.deployment().pool == "delegations"
         starting.join()
     finally:
@@ -145,10 +145,10 @@ def test_a_call_meets_a_server_that_comes_back_while_its_keeper_lives(stacked: F
 
 
 def test_a_call_does_not_wait_where_no_keeper_lives_or_nobody_asked_it_to(stacked: Front):
-    state = stack.connection(stacked.settings).state.model_copy(update={"api_url": "http://127.0.0.1:9/api"})
+    state = access.connection(stacked.settings).state.model_copy(update={"api_url": "http://127.0.0.1:9/api"})
     dead = state.model_copy(update={"keeper": state.keeper.model_copy(update={"started": 0.0})})
     begun = time.monotonic()
-    for api in (stack.Connection(state).prefect(waits=False), stack.Connection(dead).prefect()):
+    for api in (access.Connection(state).prefect(waits=False), access.Connection(dead).prefect()):
         with api, pytest.raises(StackNotRunning, match="nothing answers at"):
             api.deployment()
     assert time.monotonic() - begun < 5

@@ -18,8 +18,8 @@ Until = Callable[[Callable[[], bool]], None]
 
 NOISY = """
 import os, sys, warnings
-import mcp_entry.history as history
-import mcp_entry.stdio  # the guard itself; whatever comes after it may be as loud as it likes
+import mcp_entry.verbs.history as history
+import mcp_entry.mcp_server.stdio  # the guard itself; whatever comes after it may be as loud as it likes
 from mcp_entry.__main__ import main
 
 class Finder:

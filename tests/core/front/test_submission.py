@@ -9,7 +9,7 @@ from front import Front
 from delegation.errors import ConflictError, StackError, UsageError
 from delegation.shared_state import SharedState, claim
 from delegation.submitting import request_hash
-from mcp_entry.stack import connection
+from mcp_entry.stack.access import connection
 
 
 def test_a_card_becomes_a_row_a_record_and_a_flow_run(stacked: Front):

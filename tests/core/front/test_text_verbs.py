@@ -16,7 +16,7 @@ def playing(stacked: Front, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
     """Ends every delegation as soon as it is submitted, by the first of these whose word occurs in its task."""
 
     def play(**outcomes: dict[str, Any]) -> None:
-        from mcp_entry.service import Service
+        from mcp_entry.verbs.service import Service
 
         submit = Service.submit
 

@@ -5,10 +5,10 @@ from front import Front
 from rich.console import Console
 
 from delegation.receipt import Cost, CostKind, Usage
-from mcp_entry.progress import progress_line
-from mcp_entry.render import printable, show_list, show_patch, show_receipt, show_running
-from mcp_entry.views import bounded, clipped, view_of
-from mcp_entry.wording import tokens_line, watch_command
+from mcp_entry.mcp_server.views import bounded, clipped, view_of
+from mcp_entry.terminal.shown.render import printable, show_list, show_patch, show_receipt, show_running
+from mcp_entry.verbs.progress import progress_line
+from mcp_entry.verbs.wording import tokens_line, watch_command
 
 USAGE = Usage(input_tokens=353_970, output_tokens=5_841)
 

@@ -12,11 +12,11 @@ import pytest
 from front import Front
 
 from delegation.home import Home
-from mcp_entry.pauses import Pauses
+from mcp_entry.stack.pauses import Pauses
 from mcp_entry.terminal import delegate_wait
 from mcp_entry.terminal.delegate_wait import Waiter
 from mcp_entry.terminal.wake_hook import Wanted, wanted_in
-from mcp_entry.wording import jobs_watch_command
+from mcp_entry.verbs.wording import jobs_watch_command
 
 JOB = "cx-20261130t113652417-k7x2"
 WATCH = f"DELEGATE_HOME=/home/u/d /usr/bin/delegate-wait {JOB} gm-20261130t113700001-2b9q"

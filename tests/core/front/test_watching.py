@@ -6,7 +6,7 @@ from front import Front
 from delegation.errors import StackNotRunning
 from delegation.records import Progress
 from delegation.stack_state import state_file
-from mcp_entry.watching import Watch
+from mcp_entry.verbs.watching import Watch
 
 
 class Clock:

@@ -18,7 +18,7 @@ from delegation.secrets import value_of
 from delegation.shared_state import SharedState, budgets, migrate
 from delegation.stack_state import ProcessId, process_id
 from delegation.steps import reading as steps
-from mcp_entry.reading_run import _hand_over
+from mcp_entry.verbs.reading.question_run import _hand_over
 
 
 @pytest.fixture

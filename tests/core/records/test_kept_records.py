@@ -239,7 +239,7 @@ def test_limits_are_the_settings_unless_some_are_given(tmp_path: Path):
 def test_the_keepers_sweep_clears_records_by_its_limits_and_says_so(
     past: PastRecords, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    from deployments import trees
+    from deployments.upkeep import trees
 
     old, new = past.add("refuted", ago=OLD), past.add("refuted")
     monkeypatch.setenv("DELEGATE_HOME", str(past.root))

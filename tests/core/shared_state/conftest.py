@@ -10,9 +10,9 @@ from sqlalchemy import text
 from delegation.home import Home
 from delegation.shared_state import SharedState, migrate
 from delegation.shared_state.tables import metadata
+from deployments.database.postgres import NoEmbeddedDatabase, cluster, purge
 from deployments.kept import Kept
 from deployments.places import Places
-from deployments.postgres import NoEmbeddedDatabase, cluster, purge
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,13 @@ import pytest
 
 from delegation.errors import StackError, UsageError
 from delegation.home import Home
-from deployments.buckets import Bucket
 from deployments.configuration import Configuration, configuration, keeper_fingerprint
-from deployments.database import choose_database
+from deployments.database.choice import choose_database
 from deployments.environment import keeper_environment, stack_environment
 from deployments.kept import Kept, is_free, server_port
 from deployments.places import Places
-from deployments.rendering import rendered
+from deployments.registration.buckets import Bucket
+from deployments.registration.rendering import rendered
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_a_key_that_stands_as_text_is_told_and_not_shown(capsys: pytest.CaptureF
 
 UNREADABLE = """
 import os, sys
-from deployments.postgres_binaries import NoEmbeddedDatabase, installation
+from deployments.database.postgres_binaries import NoEmbeddedDatabase, installation
 sys.path[:] = [sys.argv[1]]
 if os.getuid() == 0:
     os.setuid(65534)

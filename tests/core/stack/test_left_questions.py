@@ -14,7 +14,7 @@ from delegation.reading.kept import Kept
 from delegation.shared_state import SharedState, budgets, migrate, tickets
 from delegation.stack_state import ProcessId
 from deployments.keeper import Keeper
-from deployments.questions import LeftQuestions
+from deployments.upkeep.questions import LeftQuestions
 
 KILLED, LIVING, ELSEWHERE = (f"rd-20261130t16052729{number}-fvre" for number in range(3))
 DEAD = ProcessId(pid=os.getpid(), started=1.0)

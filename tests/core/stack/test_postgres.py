@@ -14,11 +14,11 @@ import pytest
 
 from delegation.errors import StackError
 from delegation.home import Home
-from deployments import postgres, postgres_binaries
+from deployments.database import postgres, postgres_binaries
+from deployments.database.postgres import Cluster, cluster, purge
+from deployments.database.postgres_binaries import NoEmbeddedDatabase
 from deployments.kept import Kept
 from deployments.places import Places
-from deployments.postgres import Cluster, cluster, purge
-from deployments.postgres_binaries import NoEmbeddedDatabase
 
 ENV = {"PATH": os.environ["PATH"]}
 

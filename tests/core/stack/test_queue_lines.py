@@ -13,7 +13,7 @@ from delegation.home import Home
 from delegation.ids import new_id
 from delegation.records import Progress, RecordStore
 from delegation.request import DelegationRequest
-from deployments.queue_lines import QueueLines
+from deployments.upkeep.queue_lines import QueueLines
 
 BEGAN = datetime(2026, 11, 30, 12, tzinfo=UTC)
 

@@ -13,10 +13,10 @@ from delegation.home import Home
 from delegation.ids import new_id
 from delegation.records import RecordStore
 from delegation.shared_state import SharedState, caps, cooldowns, migrate, tickets
-from deployments.cancelled import CancelledRuns
-from deployments.leases import SlotKeeper, counted_slots
 from deployments.places import Places
-from deployments.pools_table import PoolsTable
+from deployments.upkeep.cancelled import CancelledRuns
+from deployments.upkeep.leases import SlotKeeper, counted_slots
+from deployments.upkeep.pools_table import PoolsTable
 
 
 class Rest:

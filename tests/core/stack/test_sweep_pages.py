@@ -7,7 +7,7 @@ from uuid import uuid4
 from delegation.home import Home
 from deployments.places import Places
 from deployments.rest import PrefectRest
-from deployments.sweep import Sweeper
+from deployments.upkeep.sweep import Sweeper
 
 
 class Server:

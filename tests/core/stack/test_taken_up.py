@@ -11,8 +11,8 @@ from delegation.ids import new_id
 from delegation.records import RecordStore
 from deployments.places import Places
 from deployments.rest import PrefectRest
-from deployments.sweep import Sweeper
-from deployments.taken_up import Death, TakenUp, progress_of
+from deployments.upkeep.sweep import Sweeper
+from deployments.upkeep.taken_up import Death, TakenUp, progress_of
 
 RUN = "11111111-1111-4111-8111-111111111111"
 
@@ -92,7 +92,7 @@ class Case:
 
 @pytest.fixture
 def home(delegate_home: Any, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setattr("deployments.sweep._LOOK_AGAIN_SECONDS", 0)
+    monkeypatch.setattr("deployments.upkeep.sweep._LOOK_AGAIN_SECONDS", 0)
     return Home(delegate_home, delegate_home / "config" / "delegate.toml")
 
 

@@ -15,10 +15,10 @@ from delegation.checkout.worktree import Worktree, create
 from delegation.home import Home
 from delegation.ids import new_id
 from delegation.secrets import keep
-from deployments import trees
 from deployments.configuration import Configuration
 from deployments.places import Places
-from deployments.trees import TreeSweep
+from deployments.upkeep import trees
+from deployments.upkeep.trees import TreeSweep
 
 
 class Clock:

@@ -1,0 +1,1 @@
+"""What the stack tells Prefect once: our tables, deployments, work queues, limits."""

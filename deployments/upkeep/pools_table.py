@@ -1,0 +1,63 @@
+"""The pools of slots as a table in Prefect's UI: the artifact `pools`, written anew when something changed."""
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from delegation.models.buckets import LIMIT_PREFIX
+from delegation.shared_state import SharedState
+from delegation.slots.pool_lines import PoolLine, Pools
+from delegation.slots.pools import pools_of
+from deployments.registration.queues import bucket_limits
+from deployments.rest import PrefectRest
+
+KEY = "pools"
+_BETWEEN_SECONDS = 60.0
+
+
+class PoolsTable:
+    """Writes the table once a minute at most, since every writing is kept as a version."""
+
+    def __init__(self, rest: PrefectRest, database_url: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rest, self._database_url, self._clock = rest, database_url, clock
+        self._written_at: float | None = None
+        self._written: list[dict[str, Any]] | None = None
+
+    def refresh(self) -> bool:
+        """Whether it was written. Raises StackError when server or tables do not answer."""
+        if self._written_at is not None and self._clock() - self._written_at < _BETWEEN_SECONDS:
+            return False
+        rows = table_of(self._pools())
+        if rows == (self._written or []):
+            return False
+        body = {"key": KEY, "type": "table", "data": json.dumps(rows), "description": "Pools of slots, as they stood"}
+        self._rest.call("POST", "/artifacts/", body)
+        self._written_at, self._written = self._clock(), rows
+        return True
+
+    def _pools(self) -> Pools:
+        limits = {each["name"].removeprefix(LIMIT_PREFIX): int(each["limit"]) for each in bucket_limits(self._rest)}
+        with SharedState(self._database_url) as state:
+            return pools_of(state, limits, now=datetime.now(UTC))
+
+
+def table_of(pools: Pools) -> list[dict[str, Any]]:
+    """One row for each pool; the words are those of `delegate models`."""
+    return [_row(line, pools) for line in pools.pools]
+
+
+def _row(line: PoolLine, pools: Pools) -> dict[str, Any]:
+    last = next((each for each in pools.changes if each.pool.partition("@")[0] == line.bucket), None)
+    left_alone = [f"{each.kind} until {each.until:%Y-%m-%d %H:%M:%S} UTC" for each in line.cooldowns]
+    return {
+        "pool": line.bucket,
+        "limit": line.limit,
+        "at once now": line.cap,
+        "in use": line.in_use,
+        "waiting now": line.waiting_now,
+        "waiting night": line.waiting_night,
+        "state": "; ".join(left_alone) or "open",
+        "last change": f"{last.at:%Y-%m-%d %H:%M:%S} UTC: {last.what} ({last.reason})" if last else "",
+    }

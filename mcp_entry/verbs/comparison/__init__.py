@@ -1,0 +1,1 @@
+"""Comparisons of models: asked for, and how one stands."""

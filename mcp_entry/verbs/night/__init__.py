@@ -1,0 +1,1 @@
+"""Nights: asked for, waited for, and how one stands."""
