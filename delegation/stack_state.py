@@ -11,6 +11,7 @@ from delegation.files import publish, text_or_none
 from delegation.home import Home
 from delegation.values import Value
 
+MARK = "DELEGATE_STACK"  # names the home in the environment of each process of its stack
 OPEN_PAGE = "open.html"  # among the UI's files of our own server, see deployments/server.py
 _REMEDY = "start it with `delegate up`"
 
@@ -49,6 +50,7 @@ class StackState(Value):
     launcher_command: tuple[str, ...] = Field(
         description="Runs the flow run named by PREFECT__FLOW_RUN_ID; see `deployments`."
     )
+    mark: str = Field("", description="The value of DELEGATE_STACK in each process of the stack: `down` ends those.")
     foreign_server: bool = False
     warnings: tuple[str, ...] = ()
     started_at: datetime

@@ -9,7 +9,7 @@ from deployments.kept import Kept, server_port
 from deployments.places import Places
 from deployments.rest import PrefectRest
 
-_OF_OUR_SERVER = {"PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false"}  # it wants no token, which every client asks for
+_OF_OUR_SERVER = {"PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "False"}  # it wants no token, which every client asks for
 
 
 @dataclass(frozen=True)

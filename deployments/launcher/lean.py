@@ -12,6 +12,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 if TYPE_CHECKING:
@@ -56,6 +57,27 @@ def complete_models() -> None:
             if model is not BaseModel and not model.__pydantic_complete__:
                 with suppress(Exception):  # one that cannot be completed yet is left for its first use
                     model.model_rebuild(raise_errors=False)
+
+
+def know_certificates() -> None:
+    """In the launcher: read once the authorities' certificates, which each of Prefect's clients reads although it
+    speaks to a server on loopback without TLS. A server that is spoken to with TLS has them read each time."""
+    orchestration: Any = importlib.import_module("prefect.client.orchestration")
+    if urlsplit(os.environ.get("PREFECT_API_URL", "")).scheme == "http":
+        orchestration.ssl = _Certificates(orchestration.ssl)
+
+
+class _Certificates:
+    """Stands for the module `ssl` in one other module."""
+
+    def __init__(self, ssl: Any) -> None:
+        self._ssl, self._context = ssl, ssl.create_default_context()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ssl, name)
+
+    def create_default_context(self, *_: object, **__: object) -> Any:
+        return self._context
 
 
 def prefect_settings(environment: Mapping[str, str]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from typing import Any
 
 from deployments.launcher import lean
 from deployments.launcher.client import QUESTION_VARIABLE, QUESTIONS, name_of
-from deployments.launcher.lean import complete_models, prefect_settings
+from deployments.launcher.lean import complete_models, know_certificates, prefect_settings
 from deployments.launcher.monitor import watch
 from deployments.launcher.runs import launched_runs
 from deployments.leaning import FLOW_PROCESS, problem
@@ -48,6 +48,7 @@ _LATE = (  # what these import when they are first used, found by comparing the 
 )
 _TABLES = ("psycopg", "sqlalchemy.dialects.postgresql.psycopg")
 _FLOWS = ("flows.delegation", "flows.reading", "flows.night_shift", "flows.comparison", QUESTIONS)  # names alone
+_PACKER = ("delegation.reading.packing.pack",)  # loaded by the first question about files
 _REQUEST_SECONDS = 10
 _LARGEST_REQUEST = 8_000_000
 _PEER = struct.Struct("3i")
@@ -55,12 +56,14 @@ _PEER = struct.Struct("3i")
 
 def main() -> None:
     socket_path, runs = Path(sys.argv[1]), Path(sys.argv[2])
-    for module in (*_ENGINE, *_ALSO, *_LATE, *_TABLES, *_FLOWS):
+    for module in (*_ENGINE, *_ALSO, *_LATE, *_TABLES, *_FLOWS, *_PACKER):
         _preload(module)
     complete_models()
     if lacks := problem(FLOW_PROCESS):
         _say(lacks)
         lean.leaves_out = False
+    else:
+        know_certificates()
     _find_walls()
     listener = _listener(socket_path)
     gc.collect()

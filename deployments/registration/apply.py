@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.exceptions import ObjectNotFound
 from prefect.flows import Flow, load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
 from prefect.workers.process import ProcessWorker
@@ -45,9 +47,11 @@ def main() -> None:
 
 
 async def register(deployment: dict[str, Any], flow: Flow[..., Any]) -> None:
-    """Create the deployment or bring it up to date."""
+    """Create the deployment or bring it up to date. The schedules that users gave it stay: the server takes those away
+    that are not sent along."""
     pool = deployment["work_pool"]
     async with get_client() as client:
+        schedules = await _schedules(client, f"{flow.name}/{deployment['name']}")
         await client.create_deployment(
             flow_id=await client.create_flow_from_name(flow.name),
             name=deployment["name"],
@@ -63,7 +67,21 @@ async def register(deployment: dict[str, Any], flow: Flow[..., Any]) -> None:
             work_queue_name=pool.get("work_queue_name"),
             job_variables=pool.get("job_variables") or {},
             concurrency_limit=deployment.get("concurrency_limit"),
+            schedules=schedules or None,
         )
+
+
+async def _schedules(client: PrefectClient, name: str) -> list[DeploymentScheduleCreate]:
+    """Those that the deployment has now, paused ones too."""
+    try:
+        found = await client.read_deployment_by_name(name)
+    except ObjectNotFound:
+        return []
+    facts = set(DeploymentScheduleCreate.model_fields) - {"replaces"}
+    return [
+        DeploymentScheduleCreate.model_validate({fact: getattr(each, fact) for fact in facts})
+        for each in found.schedules
+    ]
 
 
 def _flow(deployment: dict[str, Any]) -> Flow[..., Any] | None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from delegation.harnesses.installed import is_installed
 from delegation.harnesses.pools import KINDS, ceiling_for
-from delegation.harnesses.registry import is_installed
 from delegation.models import buckets
 from delegation.models.buckets import Ceiling, bucket_of, limit_name_of
 from delegation.models.config_file import ModelTable

@@ -1,1 +1,1 @@
-"""What the keeper looks after while the stack runs: dead runs, left slots, queues, trees, receipts of the lost."""
+"""What the keeper looks after meanwhile: runs whose process died, slots left behind, queues, trees, receipts."""

@@ -1,32 +1,42 @@
-"""Writes the receipt of a lost delegation: `python -m deployments.upkeep.lost REASON`, its request on stdin.
+"""Writes the receipt of a delegation that has no process to do so: `python -m deployments.upkeep.lost REASON` of one
+that is lost, `... KIND NAME MESSAGE` of one whose flow run ended in that state; its request on stdin.
 
-Without a reason it is one that was cancelled while it had no process. A process of its own, so that the keeper stays
-small and a record that cannot be read does not end it.
+A process of its own, so that the keeper stays small and a record that cannot be read does not end it.
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deployments.configuration import Configuration
 from deployments.environment import python, stack_environment
 
 _SECONDS, _NOTIFY_SECONDS = 60, 10
+_MESSAGE = 2_000
 
 
-def write_lost_receipt(
-    parameters: Mapping[str, Any], reason: str | None, *, configuration: Configuration
+def write_lost_receipt(parameters: Mapping[str, Any], reason: str, *, configuration: Configuration) -> str | None:
+    """Gives what went wrong, or None when the receipt is written or the run was no delegation."""
+    return _written(parameters, (reason,), configuration)
+
+
+def write_receipt_of_end(
+    parameters: Mapping[str, Any], state: Mapping[str, Any], *, configuration: Configuration
 ) -> str | None:
-    """Without a reason it was cancelled. Gives what went wrong, or None when the receipt is written or the run was no
-    delegation."""
+    """The same for a flow run that ended in this state of Prefect's."""
+    words = (state["type"], state.get("name") or "", (state.get("message") or "")[:_MESSAGE])
+    return _written(parameters, words, configuration)
+
+
+def _written(parameters: Mapping[str, Any], words: Sequence[str], configuration: Configuration) -> str | None:
     request = parameters.get("request")
     if not isinstance(request, dict):
         return None
     try:
         done = subprocess.run(
-            python("-m", "deployments.upkeep.lost", *([reason] if reason else [])),
+            python("-m", "deployments.upkeep.lost", *words),
             input=json.dumps(request).encode(),
             env=stack_environment(configuration),
             cwd=configuration.home.stack,
@@ -43,10 +53,17 @@ def main() -> None:
     from delegation.notification.of_delegation import tell_end
     from delegation.request import DelegationRequest
     from delegation.settings import own_home
-    from delegation.steps.record import record_cancelled, record_lost
+    from delegation.steps.closing import close_ended
+    from delegation.steps.record import record_lost
 
     request = DelegationRequest.model_validate_json(sys.stdin.read())
-    receipt = record_lost(request, sys.argv[1]) if len(sys.argv) > 1 else record_cancelled(request)
+    match sys.argv[1:]:
+        case [reason]:
+            receipt = record_lost(request, reason)
+        case [kind, name, message]:
+            receipt = close_ended(request, kind, name or None, message or None)
+        case words:
+            raise SystemExit(f"REASON, or KIND NAME MESSAGE, not {words}")
     tell_end(request, receipt, own_home(), at_most_seconds=_NOTIFY_SECONDS)
 
 

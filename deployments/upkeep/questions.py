@@ -21,7 +21,7 @@ class LeftQuestions:
         self._rest, self._kept, self._say = rest, Kept(home), say
 
     def end(self) -> None:
-        """Raises StackError when the server does not answer."""
+        """End those runs. Raises StackError when the server does not answer."""
         for question_id in self._kept.left("records"):
             wanted = {"tags": {"all_": [question_id]}, "state": {"type": {"any_": _UNDER_WAY}}}
             for run in self._rest.call("POST", "/flow_runs/filter", {"flow_runs": wanted}):

@@ -1,7 +1,7 @@
 """Which flow runs were taken up again after their process was gone, and how far each had come by then.
 
-A death without progress since the last one is the end of a run, any other is not: what kills its process every time is
-bounded so, and what was ended with the whole stack, by somebody who asked for it, does not count at all.
+A run is given up only when it dies without progress since its last death. That bounds what kills its process every
+time. An end with the whole stack, which somebody asked for, does not count as a death.
 """
 
 import json
@@ -17,7 +17,7 @@ from delegation.records import RecordStore
 from deployments.places import Places
 
 MOST_STARTS = 5
-"""So often a run is sent to start again without having got that far."""
+"""How often a run may be sent to start again without getting as far as running."""
 _MOST = 1000
 _LOST, _WITH_THE_STACK, _AT, _RUNS, _STARTS = "lost", "ended with the stack", "progress", "runs", "starts"
 

@@ -25,6 +25,6 @@ class Pending:
                 self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing is under way, for so long at most; whether that came to be."""
+        """Wait until nothing is under way, for so many seconds at most; whether that is so."""
         with self._changed:
             return self._changed.wait_for(lambda: self._count == 0, seconds)

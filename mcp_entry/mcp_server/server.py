@@ -18,12 +18,12 @@ from mcp_entry.mcp_server.incoming import Incoming, Outgoing
 from mcp_entry.mcp_server.pending import Pending
 from mcp_entry.mcp_server.tool_host import ToolHost
 from mcp_entry.tools import backend, batch, cards, compare, delegations, history, provider, reading, single_shot
-from mcp_entry.tools.programs import program_tools
 from mcp_entry.verbs.service import Service
 from mcp_entry.version import version_text
 
 if TYPE_CHECKING:
     from delegation.settings import Settings
+    from mcp_entry.tools.programs import ProgramTools
 
 INSTRUCTIONS = """\
 Hand a piece of coding work to another model. It works in a git worktree of its own; the change comes back as a patch
@@ -68,7 +68,7 @@ def build(
         cards,
         provider,
         single_shot,
-        *program_tools(programs),
+        *_program_tools(programs),
         reading,
         history,
         backend,
@@ -82,18 +82,27 @@ def build(
     return server
 
 
+def _program_tools(programs: tuple[HarnessName, ...]) -> "tuple[ProgramTools, ...]":
+    if not programs:
+        return ()
+    from mcp_entry.tools.programs import program_tools
+
+    return program_tools(programs)
+
+
 class _Server(MCPServer[Any]):
-    """The SDK's, which refuses arguments that a tool does not have, and tells failures in our words alone."""
+    """The SDK's server, but it refuses arguments that a tool does not have, and tells failures in our words alone."""
 
     def add_tool(self, fn: Any, name: str | None = None, *args: Any, **kwargs: Any) -> None:
-        """As the SDK's, and no argument is left aside in silence: a misspelt one would be done without."""
+        """As the SDK's, but an unknown argument is refused: the SDK would silently do without a misspelt one."""
         super().add_tool(fn, name, *args, **kwargs)
         tool = self._tool_manager.get_tool(name or fn.__name__)
         assert tool is not None, "it was added a moment ago"
         known = tool.fn_metadata.arg_model
-        strict = type(known.__name__, (known,), {"model_config": ConfigDict(extra="forbid"), "__module__": __name__})
+        config = ConfigDict(extra="forbid", defer_build=True)  # at its first call: most tools of a session have none
+        strict = type(known.__name__, (known,), {"model_config": config, "__module__": __name__})
         tool.fn_metadata.arg_model = strict
-        tool.parameters = strict.model_json_schema(by_alias=True)
+        tool.parameters = {**tool.parameters, "additionalProperties": False}
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
         """Raises ToolError: what the tool itself said, or each argument that does not fit with what is allowed."""
@@ -103,15 +112,15 @@ class _Server(MCPServer[Any]):
             tool, cause = self._tool_manager.get_tool(name), error.__cause__
             if tool is not None and isinstance(cause, ValidationError):
                 said = sentence(cause, tool.fn_metadata.arg_model)
-                raise ToolError(f"{name} cannot be called so: {said}") from cause
+                raise ToolError(f"{name} cannot be called like this: {said}") from cause
             if isinstance(cause, ToolError) and not isinstance(cause, UnexpectedToolError):
                 raise ToolError(str(cause)) from cause  # without the SDK's `Error executing tool`
             raise
 
 
 def run(incoming: TextIOWrapper, outgoing: TextIOWrapper, pending: Pending, reader_config: str | None = None) -> None:
-    """Serve on these streams until the first one ends. Raises UsageError for a reader's configuration that was named
-    and is not valid; one found at a usual place is told by its tools."""
+    """Serve on these streams until the first one ends. Raises UsageError for an invalid configuration of readers that
+    was named; of one found at a usual place the tools tell."""
 
     def settings() -> "Settings":
         from delegation.settings import load_settings
@@ -136,7 +145,7 @@ def _offered(settings: "Callable[[], Settings]") -> tuple[tuple[str, ...], tuple
     """The tools wanted by the settings, the groups that cannot work, and the programs that can. Settings that cannot be
     read are told by the first tool that needs them."""
     from delegation.errors import DelegateError
-    from delegation.harnesses.registry import HARNESSES, is_installed
+    from delegation.harnesses.installed import HARNESSES, is_installed
     from mcp_entry.verbs.reading.reading import can_read, check_named_config
 
     try:

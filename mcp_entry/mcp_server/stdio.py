@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from mcp_entry.mcp_server.pending import Pending
-from mcp_entry.terminal.exits import OK
 
 _PARENT_SECONDS = 1.0
 _LEAVE_SECONDS = 60.0
@@ -94,4 +93,4 @@ def _leave_with_parent(pending: Pending) -> None:
 def _leave(pending: Pending) -> NoReturn:
     """Let submissions that have begun come to their end, then go without waiting for anything else."""
     pending.wait(_LEAVE_SECONDS)
-    os._exit(OK)
+    os._exit(0)

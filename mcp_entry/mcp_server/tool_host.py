@@ -24,7 +24,7 @@ T = TypeVar("T")
 CAUTIOUS_SECONDS = 50.0
 """How long a call waits for a client that may not let a tool take its time: many give up at 60 s."""
 LONGEST_SECONDS = 24 * 3600.0
-_LOOK_SECONDS = 0.3
+_LOOK_SECONDS = 0.1
 _HEARTBEAT_SECONDS = 15.0
 _PATIENT_CLIENTS = ("claude-code",)
 _TOOL_USE = "claudecode/toolUseId"

@@ -3,8 +3,6 @@
 A receipt can hold ten thousand test names and a long answer; a tool result must stay under ten thousand tokens.
 """
 
-from datetime import datetime
-
 from pydantic import BaseModel, Field
 
 from delegation.errors import FailureKind
@@ -68,29 +66,9 @@ class Delegation(BaseModel):
     transcript_path: str | None = None
     receipt_path: str | None = Field(default=None, description="File with everything, untrimmed.")
     ui_url: str | None = None
-    parent_id: str | None = Field(default=None, description="The one that it was made from.")
+    parent_id: str | None = Field(default=None, description="The delegation that this one was made from.")
     watch: str | None = Field(default=None, description="Shell command that ends when the delegation does.")
     watch_hint: str | None = None
-
-
-class Line(BaseModel):
-    """One line of a list."""
-
-    id: str
-    number: int | None
-    state: str
-    progress: str | None
-    queue_reason: str | None = Field(default=None, description="Why it waits, in one word.")
-    queue_position: int | None = Field(default=None, description="1 is the next one to get a slot.")
-    parked_until: datetime | None = Field(default=None, description="It has no process until then, and comes back.")
-    task: str | None
-    model: str | None
-    repo: str | None
-    created_at: datetime | None
-    parent_id: str | None = None
-    patch: PatchSummary | None
-    cost: Cost | None
-    problem: str | None
 
 
 def view_of(summary: Summary, home: Home, *, brief: bool = False) -> Delegation:
@@ -176,29 +154,6 @@ def _names(names: tuple[str, ...], share: int) -> list[str]:
     most = max(3, _NAMES // share)
     shown = [clipped(name, 150) for name in names[:most]]
     return [*shown, f"... and {len(names) - most} more"] if len(names) > most else shown
-
-
-def line_of(summary: Summary) -> Line:
-    """One line of a list; a record that cannot be read has a `problem`."""
-    entry, receipt = summary.entry, receipt_of(summary)
-    progress = None if receipt else summary.progress
-    return Line(
-        id=summary.id,
-        number=entry.number if entry else None,
-        state=state_of(summary),
-        progress=None if receipt or summary.problem else progress_line(summary.progress),
-        queue_reason=progress.queue_reason if progress else None,
-        queue_position=progress.queue_position if progress else None,
-        parked_until=progress.parked_until if progress else None,
-        task=entry.title if entry else None,
-        model=entry.model if entry else None,
-        repo=entry.repo if entry else None,
-        created_at=entry.created_at if entry else None,
-        parent_id=entry.parent_id if entry else None,
-        patch=receipt.patch if receipt else None,
-        cost=receipt.cost if receipt else None,
-        problem=summary.problem,
-    )
 
 
 def clipped(text: str, most: int) -> str:

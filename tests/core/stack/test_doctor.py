@@ -113,7 +113,7 @@ def test_binaries_that_may_not_be_read_are_not_said_to_be_missing(locked: str):
         said = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
         (Path(folder) / locked).chmod(0o755)
     assert "is installed in" in said
-    assert "may not read it: mend its permissions" in said
+    assert "may not read it: fix its permissions" in said
 
 
 def test_a_key_that_is_not_set_is_named(capsys: pytest.CaptureFixture[str], own_home: Path):

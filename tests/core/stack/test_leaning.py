@@ -104,7 +104,7 @@ def test_a_server_whose_clock_is_not_found_starts_as_it_is(
 ):
     done: list[str] = []
     monkeypatch.setattr("prefect.cli.app", lambda: done.append("started"))
-    monkeypatch.setattr(quiet_server, "look_once_a_second", lambda: done.append("slowed"))
+    monkeypatch.setattr(quiet_server, "work_less", lambda: done.append("slowed"))
     monkeypatch.setattr(quiet_server.sys, "argv", ["quiet_server", "--port", "1"])
     quiet_server.main()
     hide(monkeypatch, "docket.worker", "scheduling_resolution")

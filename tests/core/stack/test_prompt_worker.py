@@ -2,19 +2,16 @@
 
 import asyncio
 import inspect
-import json
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from prefect.client.schemas.objects import Flow, FlowRun, State, StateType
 from prefect.client.schemas.responses import WorkerFlowRunResponse
+from prefect.events import Event, Resource
 from prefect.workers.process import ProcessWorker
 from waiting import until
 
@@ -125,6 +122,65 @@ def test_an_event_wakes_it_at_once():
     assert asyncio.run(woken()) < 5
 
 
+class Told:
+    """An event of a flow run, as the server tells of it."""
+
+    def __init__(self, state: str, id_: UUID) -> None:
+        label = {"prefect.resource.id": f"prefect.flow-run.{id_}", "prefect.state-type": state}
+        self.event = Event(event=f"prefect.flow-run.{state}", resource=Resource(label), id=uuid4())
+
+
+def test_a_run_that_is_announced_before_it_can_be_seen_is_looked_for_until_it_is(monkeypatch: pytest.MonkeyPatch):
+    """The server tells of a run within the transaction that makes it: the first look may come too early."""
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr("deployments.prompt_worker.time.monotonic", lambda: clock.now)
+    server = Server()
+    made = worker(server)
+    run = _planned(datetime.now(UTC))
+
+    async def looks() -> list[float]:
+        made._submit_scheduled_flow_runs = _nothing  # type: ignore[method-assign]
+        made._hear(Told("SCHEDULED", run.flow_run.id).event)
+        pauses = list[float]()
+        for passed in (0.0, 0.1, 0.1, 0.2, 0.4, 0.8):
+            clock.now += passed
+            pauses.append(round(await made._look(), 2))
+        server.found = [run]
+        return [*pauses, await made._look()]
+
+    assert asyncio.run(looks()) == [0.1, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0]
+
+
+def test_a_run_that_has_to_wait_for_room_is_not_looked_for_for_ever(monkeypatch: pytest.MonkeyPatch):
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr("deployments.prompt_worker.time.monotonic", lambda: clock.now)
+    made = worker(Server())
+
+    async def look() -> float:
+        made._hear(Told("SCHEDULED", uuid4()).event)
+        clock.now += 3.5
+        return await made._look()
+
+    assert asyncio.run(look()) == 10
+
+
+async def _nothing(flow_run_response: list[Any]) -> list[Any]:
+    return []
+
+
+@pytest.mark.parametrize(("state", "soonest"), [("SCHEDULED", 0.0), ("COMPLETED", 0.1), ("CANCELLED", 0.1)])
+def test_an_end_is_looked_at_when_its_room_can_be_seen(state: str, soonest: float):
+    async def woken() -> float:
+        made = worker(Server())
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        made._hear(Told(state, uuid4()).event)
+        await asyncio.wait_for(made._woken.wait(), 5)
+        return loop.time() - began
+
+    assert soonest * 0.9 <= asyncio.run(woken()) < soonest + 1
+
+
 def test_what_is_read_is_remembered_for_a_moment_and_every_reader_has_a_copy(monkeypatch: pytest.MonkeyPatch):
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr("deployments.prompt_worker.time.monotonic", lambda: clock.now)
@@ -140,7 +196,7 @@ def test_what_is_read_is_remembered_for_a_moment_and_every_reader_has_a_copy(mon
         first.labels["a"] = "changed"
         assert (await remembered(id_)).labels == {"a": "b"}
         assert reads == [id_]
-        clock.now += 6
+        clock.now += 31
         await remembered(id_)
         assert reads == [id_, id_]
 
@@ -245,21 +301,3 @@ def test_what_is_left_out_is_still_there_to_be_left_out():
 
     assert list(inspect.signature(observe_flow_run_suspension).parameters)[:2] == ["flow_run_id", "suspension_request"]
     assert "observe_flow_run_suspension(" in inspect.getsource(flow_engine)
-
-
-def test_prefects_settings_are_compared_without_what_differs_for_every_run():
-    given = {"PREFECT_API_URL": "u", "PREFECT__FLOW_RUN_ID": "1", "PREFECT_WORKER_NAME": "w", "PATH": "p"}
-    assert lean.prefect_settings(given) == {"PREFECT_API_URL": "u"}
-
-
-def test_the_server_looks_for_planned_work_once_a_second_and_starts_as_it_is():
-    code = (
-        "import inspect, json; from deployments.quiet_server import look_once_a_second; look_once_a_second()\n"
-        "from docket import Worker; found = inspect.signature(Worker.__init__).parameters\n"
-        "print(json.dumps({name: str(each.default) for name, each in found.items()}))"
-    )
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[3]), "HOME": os.environ["HOME"]}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert (found["minimum_check_interval"], found["scheduling_resolution"]) == ("0:00:01", "0:00:01")
-    assert (found["concurrency"], found["redelivery_timeout"]) == ("10", "0:05:00")

@@ -10,11 +10,8 @@ from uuid import uuid4
 import pytest
 
 from delegation.home import Home
-from delegation.ids import new_id
-from delegation.records import RecordStore
 from delegation.shared_state import SharedState, caps, cooldowns, migrate, tickets
 from deployments.places import Places
-from deployments.upkeep.cancelled import CancelledRuns
 from deployments.upkeep.leases import SlotKeeper, counted_slots
 from deployments.upkeep.pools_table import PoolsTable
 
@@ -25,14 +22,11 @@ class Rest:
     def __init__(self, active: int = 0) -> None:
         self.limit: dict[str, Any] = {"id": "limit-1", "name": "bucket:b", "limit": 3, "active_slots": active}
         self.calls: list[tuple[str, str, Any]] = []
-        self.cancelled: list[dict[str, Any]] = []
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         if path == "/v2/concurrency_limits/filter":
             return [self.limit, {"id": "x", "name": "somebody-else", "limit": 1, "active_slots": 1}]
         self.calls.append((method, path, body))
-        if path == "/flow_runs/filter":
-            return self.cancelled
         if method == "PATCH":
             self.limit.update(body)
         return None
@@ -147,25 +141,3 @@ def test_the_table_is_written_once_a_minute_at_most_and_only_when_something_chan
     clock[0] = 130.0
     assert not table.refresh()
     assert [row[0]["in use"] for row in written(rest)] == [0, 1]
-
-
-# --- cancelled while they had no process ----------------------------------------------------------------------------
-
-
-def test_a_run_cancelled_without_a_process_gets_its_receipt_and_others_are_left_alone(places: Places):
-    names = {kind: new_id("dg") for kind in ("parked", "ended", "foreign")}
-    for kind in ("parked", "ended"):
-        folder = RecordStore(places.home).folder(names[kind])
-        folder.mkdir(parents=True)
-        (folder / "request.json").write_text("{}")
-    (RecordStore(places.home).folder(names["ended"]) / "receipt.json").write_text("{}")
-    rest, closed, said = Rest(), list[Any](), list[str]()
-    rest.cancelled = [{"id": kind, "parameters": {"request": {"id": name}}} for kind, name in names.items()]
-    rest.cancelled += [{"id": "bare", "parameters": {}}, {"id": "odd", "parameters": {"request": {"id": "../x"}}}]
-    closing = CancelledRuns(rest, places.home, closed.append, said.append)  # pyright: ignore[reportArgumentType]
-    closing.close()
-    assert closed == [{"request": {"id": names["parked"]}}]
-    assert len(said) == 1
-    closing.close()
-    first, later = (body["flow_runs"]["end_time"]["after_"] for _, _, body in rest.calls)
-    assert later > first, "the whole day is looked at once"
