@@ -1,4 +1,4 @@
-"""`python -m delegation.scripted SCRIPT [--port N]`: a model that says what a file holds, on loopback, until Ctrl-C.
+"""`python -m delegation.scripted SCRIPT [--port N] [--log FILE]`: a model on loopback that says what a file holds.
 
 To try the program, or a setting of it, without a model. What a script may hold is told by `Script` and `Turn`.
 """
@@ -19,10 +19,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m delegation.scripted", description="A model that follows a script.")
     parser.add_argument("script", type=Path, help="JSON: a list of turns, or an object with `turns`, `by`, `models`")
     parser.add_argument("--port", type=int, default=8099, help="on loopback; 0 takes a free one (default %(default)s)")
+    parser.add_argument("--log", type=Path, help="a file that gets a line of JSON for each request")
     given = parser.parse_args(argv)
     try:
         script = Script.read(given.script)
-        endpoint = ScriptedEndpoint(script, port=given.port)
+        endpoint = ScriptedEndpoint(script, port=given.port, log=given.log)
     except (OSError, ValueError, TypeError, KeyError, json.JSONDecodeError) as error:
         sys.stderr.write(f"cannot serve {str(given.script)!r} on port {given.port}: {error}\n")
         return 2

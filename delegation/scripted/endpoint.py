@@ -2,13 +2,11 @@
 
 In a test:      with ScriptedEndpoint([Turn(calls=(Call("run_bash", {"command": "ls"}),)), "Done."]) as endpoint:
                     endpoint.base_url, endpoint.requests, endpoint.connections
-As a program:   python -m delegation.scripted.endpoint --script FILE [--port 0] [--log FILE]
-                prints `PORT n` once it listens
+As a program:   python -m delegation.scripted FILE [--port 8099] [--log FILE]
 
 Turns, and how they are chosen, are in `turns`; the names of faults in `faults`. Standard library only.
 """
 
-import argparse
 import contextlib
 import json
 import select
@@ -315,20 +313,3 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
             self.wfile.flush()
-
-
-def main() -> None:
-    """Serve a script file until the process is ended."""
-    parser = argparse.ArgumentParser(description="A scripted model server on loopback.")
-    parser.add_argument("--script", type=Path, required=True)
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--log", type=Path)
-    given = parser.parse_args()
-    with ScriptedEndpoint(Script.read(given.script), port=given.port, log=given.log) as endpoint:
-        print(f"PORT {endpoint.port}", flush=True)  # noqa: T201  # whoever started it reads the port
-        with contextlib.suppress(KeyboardInterrupt):
-            threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main()

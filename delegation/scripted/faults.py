@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
+from delegation.scripted.pieces import frame
 from delegation.scripted.turns import Request, Turn
-from delegation.scripted.wire import SHAPES, frame
+from delegation.scripted.wire import SHAPES
 
 
 @dataclass(frozen=True)

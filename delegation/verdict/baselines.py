@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from delegation.files import publish
 from delegation.receipt import CommandRun
 from delegation.values import Value
-from delegation.verdict.comparison import Observed
 from delegation.verdict.conditions import Conditions
+from delegation.verdict.observed import Observed
 
 _FORMAT = 1
 _MOST_ENTRIES = 500

@@ -1,67 +1,15 @@
 """Two results of one command beside each other: what broke, what was repaired, what that means. Nothing runs here."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from delegation.card import Accept
-from delegation.receipt import CommandRun, Flag, TestStatus, Verdict
-from delegation.records.wording import fails
+from delegation.receipt import CommandRun, Flag, Verdict
+from delegation.verdict.observed import CANNOT_IMPORT, Observed, covered, failing_in, is_part
 
+BY_WANTS_ALONE = "the base ran no tests: judged by the wanted tests alone"
 _NODE_FILE = re.compile(r"[^>]*\.[cm]?[jt]sx?")  # node names a file only when it cannot be loaded
-_BAD: frozenset[TestStatus] = frozenset({"failed", "error"})
-
-
-@dataclass(frozen=True)
-class Observed:
-    """What one content did under the command: a first run, and one rerun where the first gave cause for doubt."""
-
-    first: CommandRun
-    rerun: CommandRun | None = None
-
-    @property
-    def runs(self) -> tuple[CommandRun, ...]:
-        """The runs that judged; the first one when none did."""
-        judged = tuple(run for run in (self.first, self.rerun) if run and run.verdict != "none")
-        return judged or (self.first,)
-
-    @property
-    def verdict(self) -> Verdict:
-        """'passed' when any run passed: whether that is luck is what `wavers` and `flaky` say."""
-        return "passed" if any(run.verdict == "passed" for run in self.runs) else self.runs[0].verdict
-
-    @property
-    def wavers(self) -> bool:
-        """The same content under the same command went both ways."""
-        return len({run.verdict for run in self.runs}) > 1 or bool(self.flaky)
-
-    @property
-    def ran_nothing(self) -> bool:
-        """The command worked and found no test to run."""
-        return self.first.verdict == "none" and str(self.first.reason).startswith(NO_TESTS)
-
-    @property
-    def has_ids(self) -> bool:
-        return all(run.tests is not None for run in self.runs)
-
-    @property
-    def failing(self) -> frozenset[str]:
-        """Tests that failed in every run."""
-        return frozenset.intersection(*(_failing(run) for run in self.runs))
-
-    @property
-    def ever_failing(self) -> frozenset[str]:
-        return frozenset.union(*(_failing(run) for run in self.runs))
-
-    @property
-    def flaky(self) -> frozenset[str]:
-        """Tests that failed in one run and not in the other."""
-        return self.ever_failing - self.failing if self.has_ids else frozenset()
-
-    @property
-    def passed(self) -> frozenset[str]:
-        """Tests that passed in at least one run."""
-        return frozenset(name for run in self.runs for name, status in (run.tests or {}).items() if status == "passed")
 
 
 @dataclass(frozen=True)
@@ -107,7 +55,7 @@ def needs_rerun(base: Observed, first: CommandRun) -> bool:
         return first.verdict == "failed" and base.ran_nothing
     if first.tests is None or not base.has_ids:
         return base.verdict == "passed"
-    return bool(_failing(first) - _covered(base.failing, _failing(first))) or base.verdict == "passed"
+    return bool(failing_in(first) - covered(base.failing, failing_in(first))) or base.verdict == "passed"
 
 
 def suspects(base: Observed, candidate: Observed) -> bool:
@@ -121,22 +69,8 @@ def suspects(base: Observed, candidate: Observed) -> bool:
 
 def differing(base: Observed | None, first: CommandRun) -> frozenset[str]:
     """The tests whose failure is to be looked at again: all of the base's, those that are new with a candidate."""
-    failing = _failing(first)
-    return failing - _covered(base.failing, failing) if base and base.has_ids else failing
-
-
-def confirmed(names: frozenset[str], again: CommandRun) -> bool:
-    """Whether every one of those tests failed again."""
-    return names <= _failing(again)
-
-
-def overlaid(first: CommandRun, again: CommandRun) -> CommandRun:
-    """A whole run as it would have been with what some of its tests said when they were run again alone."""
-    tests = {**(first.tests or {}), **(again.tests or {})}
-    bad = [name for name, status in tests.items() if status in _BAD]
-    green = not bad and again.exit_code == 0
-    reason = None if green else fails(len(bad)) if bad else again.reason
-    return again.model_copy(update={"tests": tests, "verdict": "passed" if green else "failed", "reason": reason})
+    failing = failing_in(first)
+    return failing - covered(base.failing, failing) if base and base.has_ids else failing
 
 
 def _facts(base: Observed, candidate: Observed, wanted: tuple[str, ...]) -> Comparison:
@@ -151,7 +85,7 @@ def _facts(base: Observed, candidate: Observed, wanted: tuple[str, ...]) -> Comp
     missing = tuple(want for want in wanted if not _granted(want, candidate))
     if base.verdict == "none" or not base.has_ids or not candidate.has_ids:
         return Comparison("none", flaky=flaky, missing_wants=missing, flags=tuple(flags))
-    old = _covered(base.ever_failing, candidate.failing)
+    old = covered(base.ever_failing, candidate.failing)
     newly, still = candidate.failing - old, candidate.failing & old
     fixed = frozenset(name for name in base.failing - candidate.ever_failing if _recovered(name, candidate))
     if still and not newly and not candidate.flaky - base.ever_failing:
@@ -162,11 +96,6 @@ def _facts(base: Observed, candidate: Observed, wanted: tuple[str, ...]) -> Comp
 def bad_tests(comparison: Comparison) -> tuple[str, ...]:
     """Tests that fail on the candidate, newly or as before."""
     return (*comparison.newly_failing, *comparison.still_failing)
-
-
-def passed_any(test: str, *observed: Observed) -> bool:
-    """Whether a test, or a test of the file that a name stands for, passed in one of these."""
-    return any(_is_part(name, test) for each in observed for name in each.passed)
 
 
 def _judge(
@@ -251,11 +180,6 @@ def _same_broken_environment(base: Observed, candidate: Observed) -> bool:
     )
 
 
-CANNOT_IMPORT = "the tests cannot be imported: "
-NO_TESTS = "no tests ran"
-BY_WANTS_ALONE = "the base ran no tests: judged by the wanted tests alone"
-
-
 def _why_red(candidate: Observed, facts: Comparison) -> str:
     if facts.newly_failing:
         return f"newly failing: {some(facts.newly_failing)}"
@@ -283,25 +207,7 @@ def _granted(want: str, candidate: Observed) -> bool:
 
 def _recovered(name: str, candidate: Observed) -> bool:
     """A failing test passes now; a file that could not be loaded is mended once tests of it run."""
-    return any(_is_part(test, name) for test in candidate.passed)
-
-
-def _covered(failing: frozenset[str], names: frozenset[str]) -> frozenset[str]:
-    """Those failing, and of `names` those whose whole file, class or package failed."""
-    return failing | {name for name in names if any(_is_part(name, whole) for whole in failing)}
-
-
-def _is_part(test: str, whole: str) -> bool:
-    """Whether a test lies in what the name stands for: runners join with `::`, `.`, `/` or ` > `."""
-    return test == whole or test.startswith(tuple(whole + joint for joint in ("::", ".", "/", " > ")))
-
-
-def _failing(run: CommandRun) -> frozenset[str]:
-    return frozenset(name for name, status in _items(run.tests) if status in _BAD)
-
-
-def _items(tests: Mapping[str, TestStatus] | None) -> Iterator[tuple[str, TestStatus]]:
-    yield from (tests or {}).items()
+    return any(is_part(test, name) for test in candidate.passed)
 
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:
@@ -313,19 +219,3 @@ def some(names: Iterable[str]) -> str:
     shown = sorted(names)
     more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
     return ", ".join(shown[:5]) + more if shown else "the command as a whole"
-
-
-def only(run: CommandRun, names: Callable[[str], bool]) -> CommandRun:
-    """The run as if only those tests had been in it; what else failed does not count.
-
-    A command that is red without any failing test stays red.
-    """
-    if run.tests is None or run.verdict == "none":
-        return run
-    tests = {name: status for name, status in run.tests.items() if names(name)}
-    if not tests and run.tests:
-        return run.model_copy(update={"tests": tests, "verdict": "none", "reason": "no tests of the base ran"})
-    if any(status in _BAD for status in tests.values()):
-        return run.model_copy(update={"tests": tests, "verdict": "failed"})
-    green = run.exit_code == 0 or len(_failing(run)) > 0
-    return run.model_copy(update={"tests": tests, "verdict": "passed" if green else "failed"})

@@ -20,14 +20,14 @@ _LOOKED_AT = 3  # folders down: enough for `src/app/tests`
 
 @dataclass(frozen=True)
 class Detected:
-    """A command that would judge a change, and the file that speaks for it."""
+    """A command that would judge a change, and the file that suggests it."""
 
     command: str
     source: str
 
 
 def detected(repo: Path) -> tuple[Detected, ...]:
-    """The commands that fit, the likeliest first and none twice; empty where nothing speaks for one.
+    """The commands that fit, the likeliest first and none twice; empty where nothing suggests one.
 
     What the project itself wrote down (a make target, a package script) goes before what its tools imply. Only reads
     files of `repo` and follows no link out of it; a file that cannot be read or parsed says nothing. Never raises.

@@ -8,9 +8,10 @@ from pathlib import Path
 from delegation.receipt import CommandRun, Verdict
 from delegation.verdict.canaries import Canaries
 from delegation.verdict.candidate import Candidate
-from delegation.verdict.comparison import NO_TESTS, Comparison, Observed, bad_tests, passed_any
+from delegation.verdict.comparison import Comparison, bad_tests
 from delegation.verdict.conditions import Conditions
 from delegation.verdict.observation import Seen
+from delegation.verdict.observed import NO_TESTS, Observed, passed_any
 from delegation.verdict.runners import Instrumented, chosen_by_word
 from delegation.verdict.trial import perform
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from delegation.process import Finished
 from delegation.receipt import TestStatus, Verdict
 from delegation.records.wording import fails
-from delegation.verdict.comparison import CANNOT_IMPORT, NO_TESTS
+from delegation.verdict.observed import CANNOT_IMPORT, NO_TESTS
 from delegation.verdict.runners import Runner
 
 TIMEOUT = "timeout: "

@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from delegation.receipt import CommandRun
-from delegation.verdict.comparison import Observed, confirmed, differing, needs_rerun, only, overlaid
+from delegation.verdict.comparison import differing, needs_rerun
 from delegation.verdict.conditions import Conditions
+from delegation.verdict.observed import Observed, confirmed, only, overlaid
 from delegation.verdict.runners import narrowed
 from delegation.verdict.trial import Trial, perform
 

@@ -11,12 +11,13 @@ from delegation.confinement import find_confiner
 from delegation.receipt import Flag, Verdict, Verification
 from delegation.verdict.baselines import keep, kept, key_of
 from delegation.verdict.candidate import Candidate
-from delegation.verdict.comparison import Comparison, Observed, compare, matches, suspects
+from delegation.verdict.comparison import Comparison, compare, matches, suspects
 from delegation.verdict.conditions import Conditions, described, warnings_of, with_programs
 from delegation.verdict.doubts import doubt_about, is_open
 from delegation.verdict.judging import TIMEOUT
 from delegation.verdict.logs import write_log
 from delegation.verdict.observation import Seen, seen_base, seen_candidate, seen_once_more, seen_restored
+from delegation.verdict.observed import Observed
 from delegation.verdict.trial import perform
 
 _STRICTEST: tuple[Verdict, ...] = ("failed", "none", "passed")

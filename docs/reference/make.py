@@ -1,32 +1,49 @@
-"""Writes the table of `card.md` from the card itself: `python docs/reference/make.py`. A test compares the two."""
+"""Writes the tables that repeat the code, on `card.md` and `configuration.md`: `python docs/reference/make.py`.
 
+A test compares the pages with what this writes.
+"""
+
+import re
 from pathlib import Path
 from typing import get_args
 
 from cyclopts import Parameter
 
 from delegation.card import Card
+from delegation.variables import Variables
 from delegation.wrong_values import allowed_in
 from mcp_entry.terminal.card_input import CardOptions
 
-PAGE = Path(__file__).with_name("card.md")
-_HEAD = "| field | `delegate run` | may be | default | what |\n|---|---|---|---|---|\n"
+CARD_PAGE = Path(__file__).with_name("card.md")
+SETTINGS_PAGE = Path(__file__).with_name("configuration.md")
+_CARD_HEAD = "| field | `delegate run` | may be | default | what |\n|---|---|---|---|---|\n"
 
 
-def table() -> str:
+def card_page(page: str) -> str:
+    """The page of the card with its table written anew."""
+    before, _, rest = page.partition(_CARD_HEAD)
+    after = rest.partition("\n\n")[2]
+    return f"{before}{card_table()}\n{after}"
+
+
+def card_table() -> str:
     """One row for each field."""
     rows = (
         f"| `{name}` | {_flag(name)} | {allowed_in(field)} | {_default(field.get_default())} | {field.description} |"
         for name, field in Card.model_fields.items()
     )
-    return _HEAD + "\n".join(rows) + "\n"
+    return _CARD_HEAD + "\n".join(rows) + "\n"
 
 
-def page_with(new: str, page: str) -> str:
-    """The page with its table replaced."""
-    before, _, rest = page.partition(_HEAD)
-    after = rest.partition("\n\n")[2]
-    return f"{before}{new}\n{after}"
+def settings_page(page: str) -> str:
+    """The page of the settings with the row of each written anew. Its place in the page is a person's choice."""
+    for name, field in Variables.model_fields.items():
+        default = "" if field.default in (None, ()) else f"`{field.default}`"
+        row = f"| `{field.alias}` | `{name}` | {default} | {field.description} |"
+        page, found = re.subn(rf"^\| `{field.alias}` \| `.*$", lambda _, row=row: row, page, flags=re.MULTILINE)
+        if found != 1:
+            raise SystemExit(f"{SETTINGS_PAGE.name} has {found} rows for {field.alias}, and needs one: {row}")
+    return page
 
 
 def _flag(field: str) -> str:
@@ -48,4 +65,5 @@ def _default(value: object) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page_with(table(), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, written in ((CARD_PAGE, card_page), (SETTINGS_PAGE, settings_page)):
+        path.write_text(written(path.read_text(encoding="utf-8")), encoding="utf-8")

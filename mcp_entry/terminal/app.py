@@ -7,6 +7,7 @@ from cyclopts import (
     App,
     CoercionError,
     CycloptsError,
+    Group,
     MissingArgumentError,
     UnknownCommandError,
     UnusedCliTokensError,
@@ -15,42 +16,56 @@ from cyclopts import (
 from delegation.errors import UsageError
 from mcp_entry.version import version_text
 
-VERBS = {
-    "up": ("stack:up", "Start the stack, or say where it runs."),
-    "down": ("stack:down", "End the stack; what is running goes on after the next `up`."),
-    "status": ("stack:status", "Say whether the stack runs, and where."),
-    "doctor": ("stack:doctor", "Say what is missing on this machine and how to get it."),
-    "ui": ("stack:ui", "Print the address of the UI, or of one delegation in it."),
-    "mcp": ("stack:mcp", "Serve MCP over stdin and stdout, for Claude Code and other clients."),
-    "demo": ("demo:demo", "Run one delegation on a sample repository with a failing test."),
-    "run": ("run:run", "Delegate one piece of work and wait for its verdict."),
-    "task": ("task:task", "Ask a model once and print its answer."),
-    "agentic": ("task:agentic", "Let an agent work in a folder and print its final answer."),
-    "batch": ("task:batch", "Run many of both kinds from a file."),
-    "cards": ("night:cards", "Check cards in files, and show in which order and with what they would be done."),
-    "analyze": ("reading:analyze", "Ask a cheap model about a folder or file."),
-    "query": ("reading:query", "Ask a cheap model a question without files."),
-    "resume": ("reading:resume", "Ask further in the session of an earlier answer."),
-    "pack": ("reading:pack", "Print what a reader would get of a folder, or list it."),
-    "sessions": ("reading:sessions", "List reading sessions, or clear away those that are over."),
-    "night": ("night:night", "Do a folder of cards overnight, and leave a report for the morning."),
-    "compare": ("compare:compare", "Let several models do one card, and compare what they came to."),
-    "wait": ("run:wait", "Wait for delegations and report their outcome."),
-    "rerun": ("run:rerun", "Do a delegation again, from the start or from its verify step."),
-    "cancel": ("run:cancel", "End a delegation; its work so far is kept."),
-    "list": ("records:list_", "List delegations, newest first."),
-    "show": ("records:show", "Show one delegation."),
-    "stats": ("history:stats", "Count what was delegated, and what came of it."),
-    "export": ("history:export", "Write the history for other programs."),
-    "prune": ("history:prune", "Clear away records that nobody needs."),
-    "patch": ("records:patch", "Print the change of a delegation."),
-    "apply": ("applying:apply", "Apply changes to your repository, or refuse and leave it untouched."),
-    "worktrees": ("trees:worktrees", "List the trees of delegations, bring files back, or clear away."),
-    "enter": ("trees:enter", "Open a shell in the tree of a delegation."),
-    "transcript": ("records:transcript", "Print what the agent did."),
-    "agents": ("catalogue:agents", "List the agents that can be named."),
-    "models": ("catalogue:models", "List the models that can be named, and which answer."),
+GROUPS = {
+    "Hand over work": {
+        "run": ("run:run", "Delegate one piece of work and wait for its verdict."),
+        "wait": ("run:wait", "Wait for delegations and report their outcome."),
+        "cancel": ("run:cancel", "End a delegation; its work so far is kept."),
+        "rerun": ("run:rerun", "Do a delegation again, from the start or from its verify step."),
+        "task": ("task:task", "Ask a model once and print its answer."),
+        "agentic": ("task:agentic", "Let an agent work in a folder and print its final answer."),
+        "demo": ("demo:demo", "Run one delegation on a sample repository with a failing test."),
+    },
+    "Hand over much": {
+        "cards": ("night:cards", "Check cards in files, and show their order and what each would run on."),
+        "night": ("night:night", "Do a folder of cards overnight, and leave a report for the morning."),
+        "compare": ("compare:compare", "Let several models do one card, and compare what they came to."),
+        "batch": ("task:batch", "Do many tasks and agentic jobs from a file."),
+    },
+    "Take the change": {
+        "patch": ("records:patch", "Print the change of a delegation."),
+        "apply": ("applying:apply", "Apply changes to your repository, or refuse and leave it untouched."),
+        "worktrees": ("trees:worktrees", "List the trees of delegations, bring files back, or clear away."),
+        "enter": ("trees:enter", "Open a shell in the tree of a delegation."),
+    },
+    "Look back": {
+        "list": ("records:list_", "List delegations, newest first."),
+        "show": ("records:show", "Show one delegation."),
+        "transcript": ("records:transcript", "Print what the agent did."),
+        "stats": ("history:stats", "Count what was delegated, and what came of it."),
+        "export": ("history:export", "Write the history for other programs."),
+        "prune": ("history:prune", "Clear away records that nobody needs."),
+    },
+    "Ask about files": {
+        "analyze": ("reading:analyze", "Ask a cheap model about a folder or file."),
+        "query": ("reading:query", "Ask a cheap model a question without files."),
+        "resume": ("reading:resume", "Ask further in the session of an earlier answer."),
+        "pack": ("reading:pack", "Print what a reader would be sent of a folder, or list it."),
+        "sessions": ("reading:sessions", "List reading sessions, or clear away those that are over."),
+    },
+    "The stack, models and agents": {
+        "up": ("stack:up", "Start the stack, or say where it runs."),
+        "down": ("stack:down", "End the stack; what is running goes on after the next `up`."),
+        "status": ("stack:status", "Say whether the stack runs, and where."),
+        "ui": ("stack:ui", "Print the address of the UI, or of one delegation in it."),
+        "doctor": ("stack:doctor", "Say what is missing on this machine and how to get it."),
+        "models": ("catalogue:models", "List the models that can be named, and which answer."),
+        "agents": ("catalogue:agents", "List the agents that can be named."),
+        "mcp": ("stack:mcp", "Serve MCP over stdin and stdout, for Claude Code and other clients."),
+    },
 }
+"""The verbs as `--help` lists them: where each is, and what it does."""
+VERBS = {verb: known for verbs in GROUPS.values() for verb, known in verbs.items()}
 _MEANT = {
     "log": "transcript",
     "logs": "transcript",
@@ -145,6 +160,9 @@ def _app() -> App:
         version=version_text,
         help_format="plaintext",
     )
-    for verb, (target, says) in VERBS.items():
-        app.command(f"mcp_entry.terminal.{target}", name=verb, help=says)
+    for heading, verbs in GROUPS.items():
+        group = Group.create_ordered(heading)
+        for place, (verb, (target, says)) in enumerate(verbs.items()):
+            app.command(f"mcp_entry.terminal.{target}", name=verb, help=says, group=group, sort_key=place)
+    app.group_commands = Group.create_ordered("Options")  # --help and --version, below the verbs
     return app

@@ -102,7 +102,7 @@ def report_facts(report: "SetReport") -> dict[str, Any]:
 def _print_report(report: "SetReport") -> None:
     plan = report.plan
     print_line(f"repository  {report.repo}")
-    print_line(f"order       {', '.join(plan.order) or 'none goes in'}")
+    print_line(f"order       {', '.join(plan.order) or 'none can be applied'}")
     for meeting in plan.meetings:
         print_line(f"conflict    {meeting.first} and {meeting.second}: {meeting.reason}")
     for name, reason in plan.left_out.items():

@@ -1,21 +1,15 @@
 """From the words of `delegate run` to a card: flags over a card file, and the task from exactly one place."""
 
-import json
-import os
-import stat
 import sys
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from delegation.card import Card
-from delegation.errors import NotFoundError, UsageError
-from mcp_entry.verbs.cards import checked_card
-
-_TASK_BYTES = 16 * 1024 * 1024
+from delegation.errors import UsageError
+from mcp_entry.verbs.card_file import card_of_fields, decoded, fields_in, text_in
 
 
 def _option(help_: str, *names: str) -> Parameter:
@@ -35,7 +29,7 @@ class CardOptions:
     model: Annotated[str | None, _option("Alias of a model (`delegate models`); default the default model.")] = None
     verify: Annotated[
         str | None,
-        _option("Shell command that judges the change; auto: the one that the files speak for; default none."),
+        _option("Shell command that judges the change; auto: the one that the repository suggests; default none."),
     ] = None
     setup: Annotated[str | None, _option("Shell command that prepares each checkout; default none.")] = None
     lane: Annotated[
@@ -101,16 +95,13 @@ class TaskSource:
 
 def card_of(options: CardOptions, source: TaskSource) -> Card:
     """The card. Raises UsageError that names the option, NotFoundError for a file that is not there."""
-    fields = _card_file(source.card_file)
+    fields = {} if source.card_file is None else fields_in(source.card_file)
     given = _given(options)
     fields.update(given)
     task = _task(source, has_one=bool(fields.get("task")))
     if task is not None:
         fields["task"] = task
-    repo = fields.setdefault("repo", ".")
-    if isinstance(repo, str) and repo.strip():
-        fields["repo"] = str(Path(repo).expanduser().absolute())
-    return checked_card(fields, "the card", {name: _flag_of(name) for name in given})
+    return card_of_fields(fields, {name: _flag_of(name) for name in given})
 
 
 def _flag_of(field: str) -> str:
@@ -129,7 +120,7 @@ def words_of(words: str | None, task_file: str | None, what: str) -> str:
 
 def text_of_source(source: str) -> str:
     """A file's text, or stdin's for `-`. Raises NotFoundError, or UsageError for what is not UTF-8."""
-    return _text_of_stdin() if source == "-" else _text_of(Path(source))
+    return _text_of_stdin() if source == "-" else text_in(Path(source))
 
 
 def _given(options: CardOptions) -> dict[str, Any]:
@@ -143,77 +134,17 @@ def _given(options: CardOptions) -> dict[str, Any]:
     return given
 
 
-def _card_file(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    text = _text_of(path)
-    try:
-        content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"the card file {str(path)!r} is neither JSON nor (named .toml) TOML: {error}") from error
-    if not isinstance(content, dict):
-        raise UsageError(f"the card file {str(path)!r} must hold one object")
-    if isinstance(content.get("repo"), str):  # relative to the file, not to whoever runs it
-        content["repo"] = str(path.absolute().parent / Path(content["repo"]).expanduser())
-    return content
-
-
 def _task(source: TaskSource, *, has_one: bool) -> str | None:
     if source.words not in (None, "-") and source.task_file is not None:
         raise UsageError("the task is given twice: as an argument and with --task-file; give one of them")
     if source.words == "-" or source.task_file == "-":
         return _text_of_stdin()
     if source.task_file is not None:
-        return _text_of(Path(source.task_file))
+        return text_in(Path(source.task_file))
     if source.words is not None:
         return source.words
     return None if has_one or sys.stdin.isatty() else _text_of_stdin()
 
 
-def _text_of(path: Path) -> str:
-    """A file, or a pipe that the shell opened for us (`<(...)`). Never waits for a writer that may not come."""
-    try:
-        path = path.expanduser()
-        _check_kind(path, path.stat().st_mode)
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(descriptor, "rb") as stream:
-            if sys.platform != "win32":
-                os.set_blocking(descriptor, True)
-            return _decoded(stream, repr(str(path))).replace("\r\n", "\n")
-    except FileNotFoundError:
-        raise NotFoundError(f"no file {str(path)!r}") from None
-    except OSError as error:
-        raise UsageError(f"cannot read {str(path)!r}: {error}") from error
-
-
-def _check_kind(path: Path, mode: int) -> None:
-    if stat.S_ISREG(mode) or (stat.S_ISFIFO(mode) and _is_a_descriptor(path)):
-        return
-    kinds = {
-        stat.S_ISDIR: "a folder",
-        stat.S_ISFIFO: "a named pipe",
-        stat.S_ISCHR: "a device",
-        stat.S_ISBLK: "a device",
-    }
-    kind = next((name for is_kind, name in kinds.items() if is_kind(mode)), "no regular file")
-    raise UsageError(
-        f"cannot read {str(path)!r}: it is {kind}; name a regular file, or pipe the text to stdin with '-'"
-    )
-
-
-def _is_a_descriptor(path: Path) -> bool:
-    return path.parent in (Path("/dev/fd"), Path("/proc/self/fd")) or path == Path("/dev/stdin")
-
-
 def _text_of_stdin() -> str:
-    return _decoded(sys.stdin.buffer, "stdin")
-
-
-def _decoded(stream: BinaryIO, name: str) -> str:
-    content = stream.read(_TASK_BYTES + 1)
-    if len(content) > _TASK_BYTES:
-        raise UsageError(f"{name} is longer than {_TASK_BYTES // 1024 // 1024} MiB, which is the limit")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8: {error}") from error
+    return decoded(sys.stdin.buffer, "stdin")

@@ -9,7 +9,7 @@ from mcp_entry.terminal.common import AsJson, print_json, service
 from mcp_entry.terminal.exits import OK
 
 if TYPE_CHECKING:
-    from mcp_entry.verbs.backend import ModelLine
+    from mcp_entry.verbs.backend import Backend, ModelLine
 
 
 def agents(
@@ -38,13 +38,13 @@ def models(
     ask: Annotated[bool, Parameter(help="Ask each endpoint whether it answers.")] = True,
     record: Annotated[
         bool,
-        Parameter(negative="", show_default=False, help="What each has come to so far, from your own delegations."),
+        Parameter(negative="", show_default=False, help="How each model has done so far, from your own delegations."),
     ] = False,
     cap: Annotated[
         str | None,
         Parameter(
             show_default=False,
-            help="BUCKET=N: at most N of the bucket at once from now on; BUCKET=auto: as its endpoint takes them.",
+            help="BUCKET=N: at most N of the bucket at once from now on; BUCKET=auto: as many as its endpoint takes.",
         ),
     ] = None,
     json: AsJson = False,
@@ -55,23 +55,22 @@ def models(
         return _record(as_json=json)
     if cap is not None:
         return _set_cap(cap, as_json=json)
-    from mcp_entry.terminal.common import say
     from mcp_entry.verbs.backend import backend
 
     found = backend(service().settings, ask=ask)
     if json:
         print_json(found)
-        return OK
+    else:
+        _show(found)
+    return OK
+
+
+def _show(found: "Backend") -> None:
+    from mcp_entry.terminal.common import say
     from mcp_entry.terminal.shown.render import out, show_table
 
     rows = [
-        (
-            f"{'* ' if m.is_default else '  '}{m.alias}",
-            m.lane,
-            m.base_url,
-            m.problem or _state(m),
-        )
-        for m in found.models
+        (f"{'* ' if m.is_default else '  '}{m.alias}", m.lane, m.base_url, m.problem or _state(m)) for m in found.models
     ]
     show_table(out(), ("  model", "lane", "endpoint", "state"), rows)
     if found.pools is not None:
@@ -82,13 +81,12 @@ def models(
         say(f"warning: {warning}")
     if found.problem:
         say(found.problem)
-    return OK
 
 
 def _state(line: "ModelLine") -> str:
     if not line.answers:
         return ""
-    return "answers" if line.listed else "its endpoint answers and does not list it"
+    return "answers" if line.listed else "its endpoint answers, but does not list it"
 
 
 def _set_cap(text: str, *, as_json: bool) -> int:

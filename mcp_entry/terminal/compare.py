@@ -51,7 +51,8 @@ def compare(  # each is an option
     if source is None:
         raise UsageError("compare on which card? Name its file: `delegate compare CARD --models a,b`")
     verbs = service()
-    if not models and source.startswith(COMPARISON_PREFIX) and not Path(source).exists():
+    named = source.strip().startswith(COMPARISON_PREFIX) or verbs.comparing.is_known(source)
+    if not models and named and not Path(source).is_file():
         return _stands(verbs, verbs.comparing.identify(source), wait=not no_wait, as_json=json)
     found = card_to_compare(verbs, source)
     card = found.card if key is None else found.card.model_copy(update={"key": key})

@@ -6,6 +6,7 @@ well; another delegation when its outcome is as `delegate wait` has it.
 """
 
 import json as json_module
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -141,7 +142,7 @@ def wait_for(ids: Sequence[str], *, all_first: bool, timeout: float | None, as_j
 
     if not ids:
         raise UsageError("wait for what? give the ids of jobs")
-    if timeout is not None and timeout < 0:
+    if timeout is not None and not timeout >= 0:  # not a number is none of both
         raise UsageError(f"--timeout {timeout:g}: must be 0 or more seconds")
     verbs = service()
     with Pauses(verbs.settings, verbs.records) as pause:
@@ -149,8 +150,14 @@ def wait_for(ids: Sequence[str], *, all_first: bool, timeout: float | None, as_j
 
 
 def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    """Where nobody reads any more the exit code still tells."""
+    if (out := sys.stdout) is None:  # closed before we began
+        return
+    try:
+        out.write(f"{line}\n")
+        out.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
 
 
 def _command(

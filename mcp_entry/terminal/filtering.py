@@ -21,13 +21,13 @@ class FilterOptions:
         list[str] | None, _option("An outcome, or unfinished; several by commas or by giving it again.")
     ] = None
     since: Annotated[str | None, _option("Submitted since: 90min, 2h, 3d, 1w, today, or a date.")] = None
-    until: Annotated[str | None, _option("Submitted before the same; a day counts whole.")] = None
+    until: Annotated[str | None, _option("Submitted before then, written alike; a day counts whole.")] = None
     agent: Annotated[str | None, _option("Name of an agent; * and ? stand for anything.")] = None
     lane: Annotated[str | None, _option("local, flat_plan, metered or subscription_cli.")] = None
     tag: Annotated[str | None, _option("A tag of its run in the UI, such as bucket:qwen or outcome:refuted.")] = None
     parent: Annotated[str | None, _option("Made from that delegation by rerun; an ID.")] = None
     night: Annotated[str | None, _option("Of that night shift.")] = None
-    text: Annotated[str | None, _option("Stands anywhere in task, answer or claim, in capitals or not.")] = None
+    text: Annotated[str | None, _option("Occurs anywhere in task, answer or claim, in capitals or not.")] = None
 
     @property
     def words(self) -> Mapping[str, Any]:

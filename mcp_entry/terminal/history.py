@@ -95,7 +95,7 @@ def prune(
         float | None, Parameter(show_default=False, help="Days since its end; default the setting.")
     ] = None,
     keep: Annotated[
-        int | None, Parameter(show_default=False, help="So many of the newest stay; default the setting.")
+        int | None, Parameter(show_default=False, help="Keep this many of the newest; default the setting.")
     ] = None,
     budget_gb: Annotated[
         float | None, Parameter(show_default=False, help="Disk space (GiB) of all records; default the setting.")

@@ -134,7 +134,7 @@ def _said(error: Exception) -> str:
 
 
 def run_jobs(verbs: Service, jobs: Sequence[Job], out_dir: Path | None, *, as_json: bool) -> int:
-    """Run all, a failing one stopping no other. 0 when all were answered, 1 when any was not."""
+    """Run all jobs; one that fails stops no other. 0 when all were answered, 1 when any was not."""
     if out_dir is not None:
         _make(out_dir)
     run = _Run(verbs, jobs, out_dir, as_json=as_json)
@@ -214,7 +214,7 @@ class _Run:
             self._finish(job, result)
 
     def _finish(self, job: Job, result: _Result) -> None:
-        """Its file at once; stdout in the order of the jobs."""
+        """Write its file at once, and stdout in the order of the jobs."""
         self._results[job.name] = result
         if self.out_dir is not None:
             publish(self.out_dir / f"{job.name}.txt", f"{result.text}\n")

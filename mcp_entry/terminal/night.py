@@ -114,7 +114,7 @@ def night(  # each is an option
 
 
 def _terms(**given: Any) -> "Terms":
-    from mcp_entry.verbs.night.nights import terms_of
+    from delegation.night.terms import terms_of
 
     return terms_of(given, {name: f"--{name.removesuffix('_usd').replace('_', '-')}" for name in given})
 

@@ -1,15 +1,20 @@
 """The verbs that read what has been kept, and need no stack: list, show, patch, transcript."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from delegation.errors import NotFoundError, UsageError
+from delegation.records import Summary
 from mcp_entry.terminal.common import AsJson, Id, print_json, say, service
 from mcp_entry.terminal.exits import OK
 from mcp_entry.terminal.filtering import NO_FILTER, Filters
 from mcp_entry.verbs.progress import receipt_of
+
+if TYPE_CHECKING:
+    from delegation.records.history import HistoryRow
+    from delegation.records.timeline import Moment
 
 
 def list_(
@@ -21,7 +26,7 @@ def list_(
     """Newest first, from the disk: it works with the stack down. What cannot be read is listed as such."""
     if limit < 0:
         raise UsageError(f"--limit {limit}: give a whole number, 0 for all")
-    from mcp_entry.mcp_server.views import line_of
+    from mcp_entry.verbs.listed import line_of
 
     verbs = service()
     wanted = verbs.past.filter(**filters.words)
@@ -55,27 +60,34 @@ def show(
     summary = verbs.summary(which)
     if summary.problem:
         raise NotFoundError(f"the record of {summary.id!r} cannot be read: {summary.problem}")
-    receipt = receipt_of(summary)
     timeline, children = verbs.past.timeline(summary.id), verbs.past.children(summary.id)
     if json:
-        from mcp_entry.mcp_server.views import line_of
+        print_json(_as_json(summary, timeline, children))
+    else:
+        _show(summary, timeline, children, stack_runs=verbs.stack_runs)
+    return OK
 
-        told = (receipt or line_of(summary)).model_dump(mode="json")
-        moments = [each.model_dump(mode="json") for each in timeline]
-        made = [{"id": each.id, "number": each.number, "state": each.state} for each in children]
-        print_json({**told, "timeline": moments, "children": made})
-        return OK
+
+def _as_json(summary: Summary, timeline: "list[Moment]", children: "list[HistoryRow]") -> dict[str, Any]:
+    from mcp_entry.verbs.listed import line_of
+
+    told = (receipt_of(summary) or line_of(summary)).model_dump(mode="json")
+    moments = [each.model_dump(mode="json") for each in timeline]
+    made = [{"id": each.id, "number": each.number, "state": each.state} for each in children]
+    return {**told, "timeline": moments, "children": made}
+
+
+def _show(summary: Summary, timeline: "list[Moment]", children: "list[HistoryRow]", *, stack_runs: bool) -> None:
     from mcp_entry.terminal.shown.history import show_children, show_timeline
     from mcp_entry.terminal.shown.render import out, show_receipt, show_running
 
-    console = out()
+    console, receipt = out(), receipt_of(summary)
     if receipt:
         show_receipt(console, receipt)
     else:
-        show_running(console, summary, stack_runs=verbs.stack_runs)
+        show_running(console, summary, stack_runs=stack_runs)
     show_timeline(console, timeline)
     show_children(console, children)
-    return OK
 
 
 def patch(which: Id, *, json: AsJson = False) -> int:

@@ -75,7 +75,7 @@ def rerun(
         RerunFrom,
         Parameter(
             name="--from",
-            help="start: a new delegation. agent: take up one that failed. verify: judge the patch again.",
+            help="start: a new delegation. agent: resume one that failed. verify: judge the patch again.",
         ),
     ] = "start",
     model: Annotated[str | None, Parameter(help="Another model.")] = None,
@@ -91,7 +91,7 @@ def rerun(
     prompt_add: Annotated[
         str | None,
         Parameter(
-            help="Said after the task; with --continue said next, where none means why the change was not accepted."
+            help="Added to the task; with --continue the next message, without it why the change was not accepted."
         ),
     ] = None,
     base: Annotated[str | None, Parameter(help="From the start: another branch, tag or commit, such as HEAD.")] = None,
@@ -161,10 +161,10 @@ def _report(verbs: Service, started: Started, *, wait: bool, as_json: bool) -> i
 
 def _what_it_is(started: Started) -> str:
     if started.taken_up:
-        return "is taken up again: its agent goes on at its last turn"
+        return "is resumed: its agent continues at its last turn"
     if started.judged_again:
-        return "is judged again: its verify step runs, no model is asked"
-    return "submitted" if started.is_new else "is the delegation of this key"
+        return "is judged again: its verify step runs, and no model is asked"
+    return "submitted" if started.is_new else "already stands for this key"
 
 
 def _followed(

@@ -43,7 +43,7 @@ class SessionOver(Exception):
 
 def main() -> int:
     """Wait for what the hook's input names; the exit code. A failure wakes the session, too."""
-    wanted = wanted_in(sys.stdin.read(_LONGEST_INPUT))
+    wanted = wanted_in(_input())
     if wanted is None:
         return QUIET
     lines: list[str] = []
@@ -61,12 +61,18 @@ def main() -> int:
     return WAKE
 
 
+def _input() -> str:
+    """Whatever bytes they are; nothing where there is no standard input."""
+    source = sys.stdin  # None where it was closed before we began
+    return source.buffer.read(_LONGEST_INPUT).decode("utf-8", "replace") if source is not None else ""
+
+
 def wanted_in(text: str) -> Wanted | None:
     """The jobs of every `watch` in a tool's answer, which has several where each job has its own; None where there is
     none to be waited for."""
     try:
         given = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     answer = given.get("tool_response") if isinstance(given, dict) else None
     watches = [watch for watch in _watches(answer) if _ID.search(watch)]
@@ -101,7 +107,7 @@ def _watches(value: Any, depth: int = 0) -> Iterator[str]:
     elif isinstance(value, str) and value.lstrip().startswith(("{", "[")):
         try:
             inner = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
         yield from _watches(inner, depth + 1)
 

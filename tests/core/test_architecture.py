@@ -27,6 +27,14 @@ FOREIGN = {
     "deployments": {"mcp"},
     "mcp_entry": {"prefect"},
 }
+MAY_NOT_KNOW = {
+    "mcp_entry.terminal": ("mcp_entry.mcp_server", "mcp_entry.tools"),
+    "mcp_entry.mcp_server": ("mcp_entry.terminal",),
+    "mcp_entry.tools": ("mcp_entry.terminal",),
+    "mcp_entry.verbs": ("mcp_entry.terminal", "mcp_entry.mcp_server", "mcp_entry.tools"),
+    "mcp_entry.stack": ("mcp_entry.terminal", "mcp_entry.mcp_server", "mcp_entry.tools", "mcp_entry.verbs"),
+}
+STARTS_THE_SERVER = "mcp_entry/terminal/stack.py imports mcp_entry.mcp_server.stdio"  # the verb `mcp`
 POSIX_ONLY = ("fcntl", "grp", "pwd", "resource", "termios")
 LONGEST_MODULE = 400
 _IMPORT_ALL = """
@@ -61,12 +69,16 @@ def sources(layer: str) -> list[Path]:
     return found
 
 
-def imported_packages(source: Path) -> Iterator[str]:
+def imported_modules(source: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.split(".")[0]
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported_packages(source: Path) -> Iterator[str]:
+    return (name.split(".")[0] for name in imported_modules(source))
 
 
 def all_imported(package: str, *missing: str) -> str:
@@ -86,6 +98,17 @@ def test_imports_point_down(layer: str):
         if (name in MAY_IMPORT and name not in MAY_IMPORT[layer]) or name in FOREIGN[layer]
     }
     assert upward == set()
+
+
+@pytest.mark.parametrize("package", MAY_NOT_KNOW)
+def test_the_two_faces_know_the_verbs_and_neither_the_other(package: str):
+    found = {
+        f"{source.relative_to(ROOT)} imports {name}"
+        for source in sources(package.replace(".", "/"))
+        for name in imported_modules(source)
+        if name.startswith(MAY_NOT_KNOW[package])
+    }
+    assert {each for each in found if not each.startswith(STARTS_THE_SERVER)} == set()
 
 
 @pytest.mark.parametrize("package", ["delegation", "mcp_entry"])

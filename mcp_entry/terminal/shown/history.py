@@ -93,6 +93,6 @@ def _count(found: Count) -> str:
 
 
 def _money(cost: KindCost) -> str:
-    """An amount with its kind; how many where there is no amount."""
+    """An amount with its kind, or how many there are where there is no amount."""
     told = money(Cost(amount_usd=cost.amount_usd, kind=cost.kind))
     return f"{cost.delegations} {cost.kind.replace('_', ' ')}" if told in ("unknown", "flat plan") else told

@@ -13,7 +13,7 @@ from mcp_entry.terminal.shown.render import printable
 
 _LEGEND = (
     "Judged: there was a verify command, and the change or the model's own end counts for or against it.",
-    "The cost of one verified result includes the judged ones that were not.",
+    "The cost of one verified result includes the judged ones that were not verified.",
 )
 
 

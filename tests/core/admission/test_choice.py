@@ -30,7 +30,7 @@ def agent_file(repo: Path, name: str, model: str) -> None:
 
 def chosen(settings, card: Card) -> tuple[str, tuple[str, ...]]:
     request = admit(card, settings, tool="run")
-    return request.endpoint.alias, tuple(warning for warning in request.warnings if "wishes" in warning)
+    return request.endpoint.alias, tuple(warning for warning in request.warnings if "asks for model" in warning)
 
 
 def test_an_agents_file_chooses_the_model_when_nobody_else_does(settings_for, card_for, repo: Path):
@@ -57,7 +57,7 @@ def test_claude_codes_own_words_mean_the_default_and_nothing_is_said(settings_fo
 def test_a_wish_that_cannot_be_granted_is_a_warning(settings_for, card_for, repo: Path, wish: str):
     agent_file(repo, "writer", wish)
     alias, (warning,) = chosen(settings_for(TABLES), card_for(agent="writer"))
-    assert (alias, f"wishes for model {wish!r}" in warning) == ("qwen-x", True)
+    assert (alias, f"asks for model {wish!r}" in warning) == ("qwen-x", True)
 
 
 def test_a_file_cannot_take_local_work_to_another_lane(settings_for, card_for, repo: Path):

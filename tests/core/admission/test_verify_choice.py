@@ -8,8 +8,8 @@ from delegation.admission import admit
 from delegation.errors import UsageError
 
 MAKEFILE = "test:\n\ttouch ran\n"
-PROPOSED = "no verify command was given; Makefile, target 'test' speaks for: --verify 'make test' (or --verify auto)"
-CHOSEN = "the verify command is the one that Makefile, target 'test' speaks for: make test"
+PROPOSED = "no verify command was given; Makefile, target 'test' suggests --verify 'make test' (or --verify auto)"
+CHOSEN = "the verify command is the one that Makefile, target 'test' suggests: make test"
 
 
 @pytest.fixture

@@ -71,13 +71,17 @@ def test_a_card_is_the_same_however_its_file_was_saved(tmp_path: Path, name: str
         ("---\nrepo: .\nbudget: -1\n---\nbody\n", "a.md:3: budget must be a number above 0, not -1"),
         ("---\nrepo: .\nverify: yes\n---\nbody\n", "a.md:3: verify must be a text, not true"),
         ("---\nrepo: .\nwants: a\n---\nbody\n", "a.md:3: wants must be a list of texts"),
+        ("---\nrepo: .\nreview_by: 2026-02-30\n---\nx\n", "a.md:3: review_by: this value cannot be read: day is out"),
+        ("---\nrepo: &r .\n<<: {model: m}\n---\nx\n", "a.md:3: << takes over keys of elsewhere, which is not read"),
+        ("---\nrepo: .\ntags: &t [*t]\n---\nx\n", "a.md:3: tags[0] must be a text, not a list"),
+        ("---\nrepo: .\ntags: !!python/name:os.system\n---\nx\n", "a.md:3: tags: is not YAML: could not determine"),
         ("---\nrepo: .\nprompt: x\ntask: y\n---\n", "a.md:4: prompt and task mean the same: give one"),
         ("---\nmodel: m\n---\nbody\n", "a.md:2: repo is missing: name the folder, or say `expects: answer`"),
         ("---\nrepo: .\n---\n \n", "a.md:2: task is missing"),
         ("---\nrepo: ~nosuchuser/x\n---\nb\n", "a.md:2: repo '~nosuchuser/x' names a user who is not known here"),
         ("---\nrepo: .\nbuild_on: true\n---\nb\n", "a.md:2: build_on needs exactly one card in depends_on"),
         ("---\nrepo: .\nprovider_url: http://x\n---\nb\n", "a.md:2: provider_url cannot stand in a card"),
-        ("---\nrepo: !!python/object/apply:os.system ['true']\n---\nb\n", "a.md:2: is not YAML: could not determine"),
+        ("---\nrepo: !!python/object/apply:os.system ['true']\n---\nb\n", "a.md:2: repo: is not YAML: could not"),
         ("---\n- a\n---\nb\n", "a.md:2: a card is made of keys and values"),
     ],
 )  # fmt: skip
@@ -218,6 +222,34 @@ def test_every_file_of_a_folder_is_a_card_a_problem_or_named_as_passed_over(tmp_
         ".git: a hidden folder", "circle: a link to a folder", "README.md: a page about the folder",
         "b.txt: not *.md, *.yaml, *.json or *.jsonl",
     )  # fmt: skip
+
+
+def test_a_folder_that_cannot_be_read_is_a_problem_and_its_cards_are_not_passed_over_in_silence(tmp_path: Path):
+    """Its path is longer than the system takes: what is in it cannot be opened."""
+    cards, here = written(tmp_path, a__md=MARKDOWN), Path.cwd()
+    os.chdir(cards)
+    try:
+        for _ in range(20):
+            os.mkdir("x" * 250)  # a whole path would be too long
+            os.chdir("x" * 250)
+        Path("lost.md").write_text(MARKDOWN, encoding="utf-8")
+    finally:
+        os.chdir(here)
+    found = read(cards)
+    assert [card.id for card in found.cards] == ["one"]
+    (problem,) = found.problems
+    assert problem.message == "this folder cannot be read, so none of its cards is done: File name too long"
+
+
+def test_an_anchor_gives_its_value_wherever_it_is_named_and_many_of_them_take_no_time(tmp_path: Path):
+    lines = ["x0: &x0 [z,z,z,z,z,z,z,z,z]", *(f"x{n + 1}: &x{n + 1} [{','.join([f'*x{n}'] * 9)}]" for n in range(12))]
+    bomb = "---\nrepo: .\n" + "\n".join(lines) + "\n---\nDo\n"
+    found = read(
+        written(tmp_path, a__md="---\nrepo: .\nverify: &v 'true'\nsetup: *v\ntags: [*v]\n---\nDo\n", b__md=bomb)
+    )
+    (card,) = found.cards
+    assert (card.fields.verify, card.fields.setup, card.fields.tags) == ("true", "true", ("true",))
+    assert {problem.card for problem in found.problems} == {"b"}
 
 
 def test_a_source_that_holds_no_card_is_refused(tmp_path: Path):

@@ -58,7 +58,7 @@ def test_each_pair_that_meets_is_named_and_the_one_that_meets_most_is_left_out(r
     assert {(each.first, each.second) for each in plan.meetings} == {("both", "first"), ("both", "last")}
     assert plan.order == ("first", "last")
     assert list(plan.left_out) == ["both"]
-    assert "does not go in together with first, last: a.py" in plan.left_out["both"]
+    assert "cannot be applied together with first, last: a.py" in plan.left_out["both"]
     before = repo.footprint()
     with pytest.raises(ConflictError):
         apply_pieces(repo.path, pieces)

@@ -111,6 +111,7 @@ def bench(tmp_path: Path, delegate_home: Path, migrated_tables: Path) -> Iterato
     environ = {
         **{name: value for name, value in os.environ.items() if not name.startswith("DELEGATE_LOCAL")},
         "DELEGATE_DISCOVER": "0",
+        "PATH": "/usr/bin:/bin",  # without the program: its path stands in the commands
         "KEY_OF_A": "sk-of-a",
     }
     with SharedState(f"sqlite:///{shutil.copy(migrated_tables, tmp_path / 'shared.db')}") as state:

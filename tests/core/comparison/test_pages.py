@@ -2,7 +2,12 @@
 
 import json
 import re
+import shlex
+import subprocess
+import sys
+from html import escape
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -130,9 +135,37 @@ def test_the_page_is_bounded_and_says_where_the_rest_is(bench: "Bench"):
     assert len(html(report, [[a, b]])) < 400_000
     assert len(a.steps) + a.left_out == 5_000
     assert a.steps
-    assert f"{a.left_out} more: <code>delegate transcript {name}</code>" in html(report, [[a, b]])
-    assert f"`delegate patch {name}` has it all" in (a.patch or "")
+    assert re.search(
+        rf"{a.left_out} more: <code>DELEGATE_HOME=.*delegate transcript {name}</code>", html(report, [[a, b]])
+    )
+    assert f"delegate patch {name}` has it all" in (a.patch or "")
     assert (b.said, b.patch, b.steps, b.left_out) == (None, None, (), 0)
+
+
+def test_the_commands_of_a_trial_name_the_home_and_the_program_as_a_nights_do(bench: "Bench"):
+    trials = bench.begun("a", "b", repeats=2)
+    size = PatchSummary(path="/x", files=1, insertions=1, deletions=0, sha256="0" * 64)
+    for model, repeat, outcome in (("a", 1, "verified"), ("b", 1, "refuted"), ("a", 2, "no_change")):
+        bench.end(trials, model, repeat, outcome, patch=None if outcome == "no_change" else size)
+    begin = f"DELEGATE_HOME={shlex.quote(str(trials.settings.home.root))} {Path(sys.executable).with_name('delegate')}"
+    names = {(each.model, each.repeat): each.delegation_id for each in trials.comparison.trials}
+    report = report_of(trials)
+    commands = {(line.model, line.repeat): line.commands for line in report.trials}
+    name = names["b", 1]
+    assert commands["b", 1] == {
+        "look": f"{begin} show {name}", "accept": f"{begin} apply {name} --any-outcome",
+        "transcript": f"{begin} transcript {name}",
+    }  # fmt: skip
+    assert commands["a", 1]["accept"] == f"{begin} apply {names['a', 1]}"
+    assert set(commands["a", 2]) == set(commands["b", 2]) == {"look", "transcript"}, "there is nothing to take home"
+    page = html(report, rows_of(trials, report.trials))
+    assert f"<code>{escape(begin)} apply {name} --any-outcome</code>" in page
+    assert f"`{begin} apply {name} --any-outcome`" in markdown(report)
+    shown = subprocess.run(
+        ["sh", "-c", commands["a", 1]["look"]], env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
+        cwd="/", capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (shown.returncode, names["a", 1] in shown.stdout) == (0, True), shown.stderr
 
 
 def test_the_trials_of_one_number_stand_beside_each_other_in_the_order_of_the_models(bench: "Bench"):

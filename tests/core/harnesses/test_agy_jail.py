@@ -199,6 +199,15 @@ def test_a_harmless_alias_and_a_folder_without_git_are_let_in(tmp_path: Path):
     check_git_settings(tmp_path / "plain")
 
 
+def test_settings_that_git_cannot_read_let_nothing_in(tmp_path: Path):
+    repo = repository(tmp_path / "repo")
+    with (repo / ".git" / "config").open("a") as config:
+        config.write("[broken\n")
+    with pytest.raises(WorkFailed, match="jail_git_config: git cannot read") as failed:
+        check_git_settings(repo)
+    assert failed.value.kind == "confinement"
+
+
 MAC = Jail(
     workdir=Path("/Users/u/work/tree"),
     home=Path("/Users/u/Library/Caches/delegate-agy/1"),

@@ -8,6 +8,8 @@ import pytest
 from delegation.admission import admit
 from delegation.card import Card
 from delegation.errors import UsageError
+from delegation.harnesses.codex_login import codex_home
+from delegation.harnesses.installed import program_path
 from delegation.harnesses.pools import Pool, ceiling_for, pool_of
 from delegation.request import DelegationRequest
 from delegation.settings import Settings, load_settings
@@ -109,3 +111,26 @@ def test_the_variables_of_a_program_set_the_slots_of_its_bucket(tmp_path: Path):
     chosen = ceiling_for("dsh", harness_settings(tmp_path, DELEGATE_DSH_MAX_CONCURRENT="3"))
     assert (chosen.slots, chosen.chosen_by) == (3, "DELEGATE_DSH_MAX_CONCURRENT")
     assert ceiling_for("glm-coding-plan", harness_settings(tmp_path)).slots == 6
+
+
+def test_the_folder_that_is_worked_in_says_nothing_about_programs(tmp_path: Path):
+    """A login folder of its own would choose the endpoint, and commands that Codex runs outside of its sandbox."""
+    settings = settings_of(tmp_path)
+    (tmp_path / ".env").write_text("CODEX_HOME=/evil\nDSH_SANDBOX=off\nHERDR_SOCKET=/evil\n", encoding="utf-8")
+    environ = {name: value for name, value in settings.environ.items() if name != "CODEX_HOME"}
+    request = admitted(tmp_path, load_settings(environ, cwd=tmp_path), agent="codex")
+    assert request.order is not None
+    assert "CODEX_HOME" not in request.order.variables
+    assert not [name for name in load_settings(environ, cwd=tmp_path).environ if name.startswith(("DSH", "HERDR"))]
+
+
+def test_a_place_that_was_named_from_the_callers_folder_is_the_same_for_the_worker(tmp_path: Path):
+    more = {"DELEGATE_CODEX_STATE_DIR": "jobs", "DELEGATE_DSH_MODELS_FILE": "~/models.json"}
+    environ = {**settings_of(tmp_path, **more).environ, "DELEGATE_CODEX_BIN": "./codex", "CODEX_HOME": ".codex"}
+    request = admitted(tmp_path, load_settings({**environ, "DELEGATE_AGY_BIN": "agy"}, cwd=tmp_path), agent="codex")
+    assert request.order is not None
+    there = load_settings({"PATH": "/usr/bin:/bin", **request.order.variables}, cwd=Path("/"))
+    assert codex_home(there) == tmp_path / ".codex"
+    assert program_path(there.codex_bin, there) == tmp_path / "codex"
+    assert (there.codex_state_dir, there.agy_bin) == (tmp_path / "jobs", "agy")
+    assert there.dsh_models_file == tmp_path / "user" / "models.json"

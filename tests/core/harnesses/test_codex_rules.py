@@ -9,7 +9,7 @@ import pytest
 
 from delegation.errors import StackError, UsageError, WorkFailed
 from delegation.harnesses.codex import Codex, native, too_old
-from delegation.harnesses.codex_login import auth_stopped, login_state, stop_for_auth
+from delegation.harnesses.codex_login import auth_stopped, login_mark, login_state, stop_for_auth
 from delegation.harnesses.codex_quota import quota_warning, weekly_quota
 from delegation.harnesses.running import run_harness
 from tests.doubles.harness_jobs import harness_settings, job, program
@@ -120,6 +120,19 @@ def test_the_stop_after_a_refused_login_ends_when_the_login_changes(tmp_path: Pa
     assert not auth_stopped(settings)
     login.write_text("old")
     assert not auth_stopped(settings)
+
+
+def test_a_login_that_changed_while_a_run_with_the_earlier_one_was_at_work_is_not_stopped(tmp_path: Path):
+    settings = harness_settings(tmp_path, CODEX_HOME=str(tmp_path / "codex"))
+    (tmp_path / "codex").mkdir()
+    login = tmp_path / "codex" / "auth.json"
+    login.write_text("refused later")
+    used = login_mark(settings)
+    login.write_text("of a person who logged in meanwhile")
+    stop_for_auth(settings, used)
+    assert not auth_stopped(settings)
+    stop_for_auth(settings, login_mark(settings))
+    assert auth_stopped(settings)
 
 
 def test_state_is_private_moves_with_its_variable_and_is_never_behind_a_link(tmp_path: Path):

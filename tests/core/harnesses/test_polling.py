@@ -12,6 +12,7 @@ from delegation.harnesses.polling import (
     kept_result,
     preview,
     unfinished_fields,
+    with_shorter_answers,
 )
 from delegation.harnesses.result import HarnessResult
 from delegation.receipt import Cost
@@ -101,3 +102,19 @@ def test_a_result_is_kept_in_the_record_and_read_back(tmp_path: Path):
 def test_a_preview_is_one_short_line():
     assert preview("Fix\nthe " + "long " * 100).startswith("Fix the long")
     assert len(preview("x" * 500)) == 110
+
+
+def test_the_answers_of_many_jobs_share_the_room_of_one_reply_and_say_so():
+    """A client refuses a reply that is too long, and with it every job in it."""
+    long = [ended_fields(result(answer="word " * 290)) for _ in range(40)]
+    jobs: list[dict[str, object]] = [*long, {"status": "queued"}, ended_fields(result(answer="short"))]
+    shown = with_shorter_answers(jobs)
+    assert sum(len(str(job.get("final_response", ""))) for job in shown) <= 24_000
+    assert {(job["truncated"], job["final_response_length"]) for job in shown[:40]} == {(True, 1450)}
+    assert shown[40:] == jobs[40:]
+
+
+def test_the_answers_of_a_few_jobs_are_as_long_as_ever():
+    jobs = [ended_fields(result(answer="w" * 9_000, harness=kind)) for kind in ("codex", "gemini", "dsh")]
+    assert with_shorter_answers(jobs) == jobs
+    assert [len(job.get("final_response") or job["response"]) for job in jobs] == [4_000] * 3

@@ -3,9 +3,10 @@
 import subprocess
 from pathlib import Path
 
+from delegation.harnesses.installed import HARNESSES, is_installed
 from delegation.harnesses.order import Order
 from delegation.harnesses.pools import LaunchPlace, Pool, endpoint_of, launch_place_of, pool_of
-from delegation.harnesses.registry import HARNESSES, Named, harness_named, harness_of, is_installed
+from delegation.harnesses.registry import Named, harness_named, harness_of
 from delegation.models.lanes import is_pinned
 from tests.doubles.harness_jobs import harness_settings, program, repository
 

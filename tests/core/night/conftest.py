@@ -14,7 +14,7 @@ import pytest
 from delegation.night.shift import Shift, open_shift
 from delegation.night.terms import Terms
 from delegation.night.values import Decision, Start
-from delegation.receipt import Cost, PatchSummary, Receipt, Timings
+from delegation.receipt import Cost, PatchSummary, Receipt, Timings, Usage
 from delegation.settings import load_settings
 from delegation.shared_state import SharedState
 
@@ -61,7 +61,7 @@ def receipt_of(shift: Shift, delegation_id: str, outcome: str, **fields: Any) ->
         "patch": patch if outcome in ("verified", "refuted") else None,
         "failure_kind": "process" if outcome == "failed" else None,
         "branch": f"delegate/{delegation_id}" if outcome in ("verified", "refuted") else None,
-        "cost": Cost(amount_usd=0.25, kind="reported"),
+        "cost": Cost(amount_usd=0.25, kind="reported"), "turns": 2, "usage": Usage(requests=2),
     }  # fmt: skip
     return Receipt.model_validate({**given, **fields})
 

@@ -56,3 +56,18 @@ def test_what_the_server_refuses_is_lost_and_what_it_cannot_take_now_is_asked_ag
     assert shift.records.entry(ids["c"]).flow_run_id == "run-c"
     server.hand_over()
     assert server.answers == []
+
+
+def test_a_night_that_is_over_ends_what_it_began_and_nobody_elses(table: "Table"):
+    table.write(a="key: once")
+    first = table.open(name="one")
+    table.start(first, decide(first.jobs, first.rules, first.standing(table.state, first.begun)))
+    table.write(b="")
+    second = table.open("part-2", name="two")
+    ids = table.start(second, decide(second.jobs, second.rules, second.standing(table.state, second.begun)))
+    Children(second, second.night_id).cancel_waiting()
+
+    assert second.receipt(ids["a"]) is None, "the first night works on it"
+    receipt = second.receipt(ids["b"])
+    assert isinstance(receipt, Receipt)
+    assert receipt.outcome == "cancelled"

@@ -13,6 +13,8 @@ from delegation.night.pages import html, markdown
 from delegation.night.report import NightReport, report_of
 from delegation.night.scheduler import decide
 from delegation.night.shift import Shift
+from delegation.records.index import History
+from delegation.records.statistics import statistics_of
 
 if TYPE_CHECKING:
     from tests.core.night.conftest import Table
@@ -76,6 +78,30 @@ def test_costs_stand_side_by_side_by_kind_and_are_never_one_sum(table: "Table", 
     assert lines["best"].cost == "~$0.1250 estimated, 1 on a flat plan, 1 unknown"
     assert lines["verified"].cost == "$0.250000"
     assert report.spent_usd == 2.375  # what a budget counts
+
+
+def test_a_card_costs_what_lists_and_statistics_say(table: "Table", end: Callable[..., Any]):
+    """One rule: nothing where no answer ever began, and what is known counts though nobody counted its tokens."""
+    table.write(refused="", login="", answered="", torn="")
+    shift = table.open()
+    ids = table.start(shift, decide(shift.jobs, shift.rules, shift.standing(table.state, shift.begun)))
+    unknown = {"cost": {"amount_usd": None, "kind": "unknown"}}
+    end(shift, ids["refused"], "failed", turns=None, usage={"requests": 4}, **unknown)
+    end(shift, ids["login"], turns=None, usage=None, cost={"amount_usd": None, "kind": "flat_plan"})
+    end(shift, ids["answered"], **unknown)
+    end(shift, ids["torn"])
+    (shift.records.folder(ids["torn"]) / "receipt.json").write_text("{torn")
+    again = table.open()
+    last = decide(again.jobs, again.rules, again.standing(table.state, again.begun))
+    report = report_of(again, last, again.begun)
+    assert report.costs.text == "1 on a flat plan, 2 unknown"
+    assert {line.card: line.cost for line in report.lines} == {
+        "refused": "nothing", "login": "flat plan", "answered": "unknown", "torn": "unknown",
+    }  # fmt: skip
+    rows = {row.id: row for row in History(shift.settings.home).rows()}
+    counted = statistics_of(rows.values(), ["day"]).overall.costs
+    assert [(cost.kind, cost.delegations) for cost in counted] == [("flat_plan", 1), ("unknown", 1)]
+    assert rows[ids["torn"]].problem is not None, "which statistics leave out"
 
 
 def test_the_commands_are_ready_for_a_shell(table: "Table", end: Callable[..., Any]):

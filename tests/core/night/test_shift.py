@@ -1,20 +1,24 @@
 """A night on disk: what is begun is never begun twice, whenever it is killed or called again."""
 
+import json
 import subprocess
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from delegation.errors import UsageError
+from delegation.cards import read_cards
 from delegation.night.costs import Costs
 from delegation.night.ledger import Child, Ledger
+from delegation.night.pages import markdown
 from delegation.night.report import report_of
 from delegation.night.scheduler import decide
 from delegation.night.shift import Shift
-from delegation.night.values import Decision
+from delegation.night.values import Decision, Job
 from delegation.records.labels import run_name_of, tags_of
 from delegation.shared_state import cooldowns
 
@@ -118,6 +122,31 @@ def test_another_night_does_the_cards_again_but_one_with_a_key_only_once_ever(ta
     assert look(table, third).start == ()
 
 
+def test_what_failed_under_its_key_in_an_earlier_night_is_no_error_of_this_one(table: "Table", end: End):
+    table.write(**{f"old{number}": f"key: key-{number}" for number in range(8)}, new="")
+    first = table.open(name="one", in_flight=20)
+    for name in table.start(first, look(table, first)).values():
+        if first.records.request(name).card.key != "key-7":
+            end(first, name, "failed")
+    second = table.open("part-2", name="two", in_flight=20)
+    ids = table.start(second, look(table, second))
+    decision = look(table, second)
+
+    assert (decision.stopped, decision.passed_over) == (None, {})
+    assert second.standing(table.state, second.begun).ended_now == []
+    assert [name for name in second.open_children() if second.is_ours(name)] == [ids["new"]]
+    end(second, ids["new"], "failed")
+    assert second.standing(table.state, second.begun).ended_now == ["failed"]
+    report = report_of(second, look(table, second), second.begun)
+    lines = {line.card: line for line in report.lines}
+    assert {line.done_elsewhere for name, line in lines.items() if name != "new"} == {"in night-one"}
+    assert (lines["new"].done_elsewhere, lines["old7"].group) == (None, "running")
+    assert "begun in night-one, under the key of this card" in markdown(report).replace("\\", "")
+    assert report.go_on is not None, "the new one is left to be done"
+    end(third := table.open("part-3", name="two", in_flight=20), table.start(third, look(table, third))["new"])
+    assert report_of(third, look(table, third), third.begun).go_on is None, "nothing is done anew under a used key"
+
+
 def test_a_card_that_builds_on_another_starts_from_the_commit_of_its_best_attempt(table: "Table", end: End):
     table.write(a="attempts: 2", b="depends_on: [a]\nbuild_on: true")
     shift = table.open()
@@ -136,6 +165,37 @@ def test_a_card_that_builds_on_another_starts_from_the_commit_of_its_best_attemp
 
     assert shift.records.request(below).base_commit == commit
     assert starting(look(table, table.open())) == []
+
+
+def test_a_card_that_builds_on_one_that_cannot_be_read_is_passed_over_and_ends_no_night(table: "Table"):
+    table.write(b="depends_on: [a]\nbuild_on: true", c="")
+    (table.cards / "a.md").write_text("---\nid: a\nmodle: x\n---\nDo a.\n")
+    shift = table.open()
+    decision = look(table, shift)
+    assert starting(decision) == ["c"]
+    assert decision.passed_over == {"b": "it depends on 'a', whose card cannot be read"}
+
+
+def test_a_thousand_cards_that_build_on_each_other_are_looked_at_quickly_and_begin_one_by_one(table: "Table", end: End):
+    table.write(first="")
+    shift = table.open()
+    lines = [
+        {"id": f"n{n:04}", "repo": str(table.repo), "task": f"Do {n}"}
+        | ({"depends_on": [f"n{n - 1:04}"], "build_on": True} if n else {})
+        for n in range(1000)
+    ]
+    (table.cards / "first.md").unlink()
+    (table.cards / "chain.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    found = read_cards(table.cards, shift.settings.home.no_repository)
+    jobs = tuple(Job(each.id, each.fields.depends_on, rank=rank) for rank, each in enumerate(found.cards))
+    chain = replace(shift, found=found, jobs=jobs)  # each is looked at by git when a night begins, which takes longer
+    ids = table.start(chain, look(table, chain))
+    end(chain, ids["n0000"], "unverified")
+    begun = time.monotonic()
+    assert starting(look(table, chain)) == ["n0001"]
+    report = report_of(chain, look(table, chain), chain.begun)
+    assert time.monotonic() - begun < 10
+    assert (len(report.lines), report.counts) == (1000, {"unverified": 1, "passed_over": 999})
 
 
 def test_a_card_that_cannot_be_admitted_is_refused_with_the_reason_and_stops_no_other(table: "Table"):
@@ -202,13 +262,3 @@ def test_the_ledger_survives_a_line_that_was_cut_off(tmp_path: Path):
         stream.write('{"card": "cut')
     ledger.note(two)
     assert ledger.children() == [one, two]
-
-
-@pytest.mark.parametrize(
-    ("terms", "said"),
-    [({"until": "25:00"}, "until must be a time"), ({"time_zone": "Mars"}, "no time zone"), ({"name": "A/b"}, "name ")],
-)
-def test_terms_that_make_no_night_are_refused(table: "Table", terms: dict[str, str], said: str):
-    table.write(a="")
-    with pytest.raises(UsageError, match=said):
-        table.open(**terms)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from delegation.reading.packing.manifest import Pack
 from delegation.reading.packing.naming import unshown
-from delegation.reading.packing.pack import Pack
 from delegation.reading.packing.rendering import rendered
 
 Content = str | bytes

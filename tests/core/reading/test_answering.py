@@ -302,6 +302,10 @@ MARKS: dict[str, Callable[[Path, ReadingUser], object]] = {
     "by its own file": lambda root, user: (root / ".delegate.toml").write_text('lane = "local"\n'),
     "by a folder above": lambda root, user: (root.parent / ".delegate.toml").write_text('lane = "local"\n'),
     "by a folder in it": lambda root, user: (root / "sub" / ".delegate.toml").write_text('lane = "local"\n'),
+    "by a file in it that is ignored": lambda root, user: (
+        (root / ".gitignore").write_text(".delegate.toml\n"),
+        (root / "sub" / ".delegate.toml").write_text('lane = "local"\n'),
+    ),
     "by the settings": lambda root, user: user.environ.update(DELEGATE_LOCAL_PATHS=str(root)),
 }
 
@@ -322,6 +326,17 @@ def test_a_folder_marked_local_is_read_by_local_providers_only_also_later(user, 
         with pytest.raises(WorkFailed, match="is marked local"):
             user.resume(answer.session_id)
         assert cloud.calls == []
+
+
+def test_files_that_were_marked_local_since_are_not_sent_again(user, write):
+    root = write({"a.py": "a\n", "sub/b.py": "b\n"})
+    with ScriptedEndpoint(["x"] * 2) as cloud:
+        user.configure([provider("cloud", cloud.base_url)])
+        session = user.analyze(root).session_id
+        (root / "sub" / ".delegate.toml").write_text('lane = "local"\n')
+        with pytest.raises(WorkFailed, match="is marked local"):
+            user.resume(session)
+        assert len(cloud.calls) == 1
 
 
 def test_a_local_provider_at_an_address_elsewhere_is_refused(user):

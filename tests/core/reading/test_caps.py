@@ -1,5 +1,6 @@
 """Caps per file and in total, and what each file looks like when it meets one."""
 
+import os
 import tracemalloc
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from delegation.reading.packing.limits import FileWalker
 from delegation.reading.packing.pack import pack
 from delegation.reading.packing.rendering import estimated_tokens, line_count, numbered, rendered
+from delegation.reading.packing.tree import Tree
 
 
 def test_a_file_above_its_cap_is_cut_and_says_so(write):
@@ -27,6 +29,22 @@ def test_a_cut_never_splits_a_character(write, encoding):
         assert len(text) >= 5
 
 
+def test_a_file_that_is_written_to_meanwhile_stays_within_the_caps_and_has_the_size_that_was_read(write, monkeypatch):
+    root = write({"a.txt": "a" * 40, "b.txt": "b", "c.txt": "c" * 30})
+    real = Tree.read
+
+    def read(tree: Tree, path: bytes, at_most: int) -> bytes:
+        written = {b"a.txt": "a" * 4, b"b.txt": "b" * 90}.get(path)
+        if written:
+            (root / os.fsdecode(path)).write_text(written)
+        return real(tree, path, at_most)
+
+    monkeypatch.setattr(Tree, "read", read)
+    packed = pack(root, FileWalker(max_total_bytes=80))
+    assert [(file.path, file.size) for file in packed.manifest.files] == [("a.txt", 4), ("c.txt", 30)]
+    assert [(skip.path, skip.reason, skip.size) for skip in packed.manifest.skipped] == [("b.txt", "total-cap-hit", 90)]
+
+
 def test_smaller_files_are_packed_after_one_that_did_not_fit(write, paths, reasons):
     root = write(
         {"a.txt": "a" * 60, "b.txt": "b" * 60, "c.txt": "c" * 30, "d.txt": "d" * 11, "e.txt": "e" * 10, "z": ""}
@@ -45,6 +63,12 @@ def test_a_tiny_file_is_packed_after_four_million_bytes(write, paths):
     packed = pack(root)
     assert paths(packed)[-1] == "z.txt"
     assert len(packed.manifest.skipped) == 1
+
+
+def test_a_cap_beyond_all_memory_is_no_cap(write):
+    root = write({"a.txt": "line\n" * 500_000, "b.txt": "b"})
+    packed = pack(root, FileWalker(max_file_bytes=1 << 60, max_total_bytes=1 << 60))
+    assert [(file.lines, file.truncated) for file in packed.manifest.files] == [(500_000, False), (1, False)]
 
 
 def test_memory_stays_within_a_few_times_the_total_cap(write):

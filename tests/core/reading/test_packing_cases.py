@@ -1,7 +1,10 @@
 """Packs of hostile trees: nothing is lost silently, nothing leaves the root, nothing imitates a marker."""
 
 import os
+import shutil
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 
 from delegation.errors import NotFoundError, UsageError
 from delegation.reading.packing.limits import FileWalker
+from delegation.reading.packing.manifest import Manifest
 from delegation.reading.packing.naming import shown, unshown
 from delegation.reading.packing.pack import pack
 from delegation.reading.packing.rendering import rendered
@@ -75,6 +79,39 @@ def test_a_file_that_disappears_during_the_walk_is_listed(write, reasons, paths,
     monkeypatch.setattr(module, "listed", listed_then_removed)
     packed = pack(root)
     assert (paths(packed), reasons(packed)) == (["a.txt", "c.txt"], {"b.txt": "stat-failed"})
+
+
+@pytest.mark.parametrize("with_git", [True, False])
+def test_a_folder_that_may_not_be_opened_is_listed(write, git, with_git):  # PK03
+    root = write({"a.py": "a", "locked's/x.py": "x", "sub/shut/y.py": "y", ".gitignore": "/cache\n", "cache/z": "z"})
+    if with_git:
+        git(root, "init", "-q")
+    shut = [root / "locked's", root / "sub" / "shut", root / "cache"]
+    for folder in shut:
+        folder.chmod(0)
+    try:
+        manifest = packed_without_privileges(root)
+    finally:
+        for folder in shut:
+            folder.chmod(0o700)
+    assert [file.path for file in manifest.files] == [".gitignore", "a.py"]
+    assert {skip.path: (skip.reason, skip.detail) for skip in manifest.skipped} == {
+        "cache/": ("ignored", ""),
+        "locked's/": ("read-failed", "EACCES"),
+        "sub/shut/": ("read-failed", "EACCES"),
+    }
+
+
+def packed_without_privileges(root: Path) -> Manifest:
+    """By a process that may open what its user may: root's own may open everything."""
+    code = "import sys, pathlib; from delegation.reading.packing.pack import pack; "
+    argv = [sys.executable, "-c", code + "print(pack(pathlib.Path(sys.argv[1])).manifest.model_dump_json())", str(root)]
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("root may open everything, and there is no setpriv here")
+        argv = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *argv]
+    done = subprocess.run(argv, cwd=Path(__file__).parents[3], capture_output=True, check=True, timeout=60)
+    return Manifest.model_validate_json(done.stdout)
 
 
 def test_links_are_listed_and_never_followed(write, tmp_path, paths, reasons):  # PK05

@@ -1,6 +1,9 @@
 """No secret leaves in a pack, and ordinary text is not taken for one."""
 
+import base64
 import json
+import re
+import textwrap
 import time
 
 import pytest
@@ -68,6 +71,49 @@ def test_masked_keys_are_removed_whole_and_lines_keep_their_numbers(write):  # P
     packed = pack(root, FileWalker(on_secret="mask"))
     assert packed.texts == ("before\n[removed: private key]\n\n\n\n\n\nafter\n",)
     assert packed.manifest.files[0].lines == 8
+
+
+HEADERS = "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123456789ABCDEF\n\n"
+WRITTEN = {
+    "with the line ends of Windows": lambda pem: pem.replace("\n", "\r\n"),
+    "in JSON": lambda pem: json.dumps({"key": pem}),
+    "in JSON with the line ends of Windows": lambda pem: json.dumps({"key": pem.replace("\n", "\r\n")}),
+    "indented": lambda pem: textwrap.indent(pem, "    "),
+    "in a comment": lambda pem: textwrap.indent(pem, "// "),
+    "in a block comment": lambda pem: f"/*\n{textwrap.indent(pem, ' * ')}*/",
+    "in a patch": lambda pem: textwrap.indent(pem, "-"),
+    "in an answer to a letter": lambda pem: textwrap.indent(pem, "> "),
+    "in XML": lambda pem: pem.replace("\n", "&#10;"),
+    "on a web page": lambda pem: pem.replace("\n", "<br>\n"),
+    "as literals": lambda pem: "".join(f'"{line}\\n"\n' for line in pem.splitlines()),
+    "without its end, before an EXAMPLE": lambda pem: pem.partition("-----END")[0] + "\n# for an EXAMPLE see ...\n",
+    "of the form of 1997": lambda pem: re.sub("-----(BEGIN|END) (.*?)-----", r"---- \1 SSH2 \2 ----", pem),
+}
+
+
+@pytest.mark.parametrize("headers", ["", HEADERS])
+@pytest.mark.parametrize("how", WRITTEN)
+def test_a_private_key_is_seen_however_it_is_written_down(how, headers):
+    lines = [drawn(f"line {number}", 64) for number in range(8)]
+    pem = "\n".join(
+        ["-----BEGIN RSA PRIVATE KEY-----", *(headers.split("\n")[:-1]), *lines, "-----END RSA PRIVATE KEY-----\n"]
+    )
+    text = WRITTEN[how](pem)
+    left = without(text, leaks_in(text))
+    assert [line for line in lines if line in left] == []
+
+
+def test_a_key_in_base_64_and_a_static_key_and_a_login_are_seen():
+    encoded = base64.b64encode(f"-----BEGIN EC PRIVATE KEY-----\n{drawn('ec', 160)}\n".encode()).decode()
+    static = "\n".join(drawn(f"ovpn {number}", 32, "0123456789abcdef") for number in range(16))
+    login = drawn("login", 14)
+    text = (
+        f"data:\n  tls.key: {encoded}\n-----BEGIN OpenVPN Static key V1-----\n{static}\n"
+        f"-----END OpenVPN Static key V1-----\n# machine example.org login me password {login}\n"
+    )
+    found = leaks_in(text, "notes.txt")
+    assert {leak.rule for leak in found} == {"private key in base 64", "static key", "login"}
+    assert [value for value in (encoded[60:90], *static.split(), login) if value in without(text, found)] == []
 
 
 @pytest.mark.parametrize("end", ["", "-----END RSA PRIVATE KEY-----"])
@@ -171,6 +217,11 @@ def test_a_key_of_a_named_service_is_found_by_the_library():
         "-----BEGIN PRIVATE KEY-----" * 9_000,
         '"' + " " * 250_000 + "ghp_",
         ("ghp_" + "'" + " " * 200) * 1_200,
+        "-----BEGIN PRIVATE KEY----- # " * 8_000,
+        "-----BEGIN PRIVATE KEY----- # " + ("aB1" * 13 + " ") * 6_000,
+        "---- BEGIN " * 20_000,
+        "LS0tLS1CRUdJTiBQUklWQVRF" * 10_000,
+        "machine x login y " * 14_000,
         "://:" * 60_000,
         "sk-" * 80_000,
         "password" * 30_000,

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from delegation.errors import WorkFailed
 from delegation.reading.packing.limits import FileWalker
-from delegation.reading.packing.manifest import Manifest, PackedFile
-from delegation.reading.packing.pack import Pack, pack
+from delegation.reading.packing.manifest import Manifest, Pack, PackedFile
+from delegation.reading.packing.pack import pack
 from delegation.reading.packing.rendering import block_tokens, estimated_tokens, line_count, rendered
 from delegation.reading.splitting import plan_for
 

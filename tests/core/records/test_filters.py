@@ -14,6 +14,7 @@ from delegation.records import RecordStore
 from delegation.records.filters import Filter, filter_of, found, moment
 from delegation.records.history import Read, moment_of
 from delegation.records.index import History
+from delegation.records.statistics import statistics_of
 
 NOW = datetime(2026, 11, 30, 14, 0, tzinfo=UTC)
 Fitting = Callable[..., list[str]]
@@ -147,6 +148,23 @@ def test_a_record_of_which_nothing_can_be_read_is_in_every_list_of_its_time(past
 
 def test_the_id_tells_the_time_of_submission():
     assert moment_of("cx-20261130t113652417-k7x2") == datetime(2026, 11, 30, 11, 36, 52, 417_000, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "name", ["dg-20261399t113652417-k7x2", "dg-20260230t113652417-k7x2", "dg-00001130t996652417-k7x2"]
+)
+def test_an_id_that_names_no_time_is_told_and_its_folder_is_listed_as_damaged_at_every_time(
+    past: PastRecords, fitting: Fitting, name: str
+):
+    with pytest.raises(UsageError, match=f"the id '{name}' names no time that there is .* move it elsewhere"):
+        moment_of(name)
+    good = past.add("verified", ago=timedelta(hours=3))
+    past.store.folder(name).mkdir()
+    assert sorted(fitting(since="4h")) == sorted([name, good])
+    assert fitting(since="1h") == [name]
+    (row,) = [row for row in History(past.home).rows() if row.id == name]
+    assert (row.state, row.created_at) == ("unreadable", None)
+    assert statistics_of([row], ["day"]).unreadable == 1
 
 
 # --- what is remembered -----------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The receipt as a page for people: what matters first, and nothing of a model's words becomes markup."""
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -7,6 +8,7 @@ from typing import Any, get_args
 import pytest
 from markdown_it import MarkdownIt
 
+from delegation.command_lines import CommandLines
 from delegation.receipt import (
     CommandRun,
     Cost,
@@ -21,6 +23,7 @@ from delegation.receipt import (
 from delegation.records.markdown import code, fenced, plain, quoted, table
 from delegation.records.report import money, patch_markdown, receipt_markdown
 from delegation.records.wording import FLAGS, explanation, size_of
+from delegation.settings import load_settings
 
 ID = "dg-20261130t113652417-k7x2"
 COMMIT = "8200dbea6a" + "0" * 30
@@ -174,6 +177,16 @@ def test_without_a_patch_none_is_offered():
     assert "delegate apply" not in page
     assert "delegate patch" not in page
     assert f"`delegate show {ID}` · `delegate transcript {ID}`" in page
+
+
+def test_its_commands_name_a_home_that_is_not_the_usual_one(tmp_path: Path):
+    environ = {"DELEGATE_HOME": str(tmp_path / "my home"), "PATH": "/nowhere"}
+    commands = CommandLines(load_settings(environ, tmp_path))
+    page = receipt_markdown(receipt("refuted", verification=judged("failed", "failed"), patch=PATCH), "Do it", commands)
+    begin = f"DELEGATE_HOME='{tmp_path}/my home' {Path(sys.executable).with_name('delegate')}"
+    for verb in ("apply", "patch", "show"):
+        assert f"`{begin} {verb} {ID}`" in page
+    assert CommandLines(load_settings({"PATH": "/nowhere", "HOME": "/h"}, tmp_path)).of("show", "x").startswith("/")
 
 
 def test_what_is_not_known_has_no_row():

@@ -179,7 +179,7 @@ def test_an_unknown_cost_stops_work_that_has_a_budget_and_keeps_it_from_beginnin
     failure = spent(state, "dg-1", None, "unknown", NOW)
     assert failure is not None
     assert (failure.kind, "allow_unknown_cost" in str(failure)) == ("budget", True)
-    assert "cost nobody knows" in str(ask(state, "dg-1", 0.1))
+    assert "the cost of a reply is unknown" in str(ask(state, "dg-1", 0.1))
     assert is_granted(ask(state, "dg-2", 0.1))
     assert tally(state, day=TODAY) == Tally(unknown_requests=1, pending_usd=0.2)
 
@@ -208,7 +208,7 @@ def test_a_flat_plan_costs_nothing_is_counted_and_goes_on_when_all_money_is_spen
     assert spent(state, "dg-2", None, "flat_plan", NOW) is None
     assert spent(state, "dg-2", 7.0, "flat_plan", NOW) is None
     assert tally(state, day=TODAY) == Tally(flat_plan_requests=2)
-    assert str(tally(state)).endswith("2 replies on flat plans for nothing")
+    assert str(tally(state)).endswith("2 replies on flat plans at no cost")
 
 
 def test_what_nobody_reserved_cannot_be_spent(state: SharedState):
@@ -243,7 +243,7 @@ def test_a_thousandth_of_a_cent_is_not_lost(state: SharedState):
 
 @pytest.mark.parametrize("usd", [-0.1, float("nan"), float("inf")])
 def test_no_amount_of_dollars_is_not_reserved(state: SharedState, usd: float):
-    with pytest.raises(ValueError, match="no amount of dollars"):
+    with pytest.raises(ValueError, match="not an amount of dollars"):
         reserve(state, "dg-1", repository="/r", night_id=None, limits=BudgetLimits(), expected_usd=usd, now=NOW)
 
 

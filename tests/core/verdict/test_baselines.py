@@ -9,7 +9,7 @@ import pytest
 from delegation.receipt import CommandRun
 from delegation.verdict import baselines
 from delegation.verdict.baselines import keep, kept
-from delegation.verdict.comparison import Observed
+from delegation.verdict.observed import Observed
 
 RUN = CommandRun(
     verdict="passed", exit_code=0, seconds=1.0, tests={"a": "passed"}, output_tail="fine", log_path="/x/log"

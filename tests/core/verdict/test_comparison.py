@@ -3,19 +3,8 @@
 import pytest
 
 from delegation.receipt import CommandRun, TestStatus
-from delegation.verdict.comparison import (
-    BY_WANTS_ALONE,
-    CANNOT_IMPORT,
-    Comparison,
-    Observed,
-    compare,
-    confirmed,
-    differing,
-    matches,
-    needs_rerun,
-    only,
-    overlaid,
-)
+from delegation.verdict.comparison import BY_WANTS_ALONE, Comparison, compare, differing, matches, needs_rerun
+from delegation.verdict.observed import CANNOT_IMPORT, Observed, confirmed, only, overlaid
 
 Tests = dict[str, TestStatus]
 

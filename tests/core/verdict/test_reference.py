@@ -6,8 +6,9 @@ from pathlib import Path
 from delegation.outcome import outcome_of
 from delegation.process import Captured, Finished
 from delegation.receipt import CommandRun, TestStatus, Verification
-from delegation.verdict.comparison import Observed, compare
+from delegation.verdict.comparison import compare
 from delegation.verdict.judging import judge
+from delegation.verdict.observed import Observed
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "verdict.md"
 Tests = dict[str, TestStatus]

@@ -166,7 +166,7 @@ def test_judging_again_is_not_called_the_delegation_of_a_key(stacked: Front, cal
 
     done = call("rerun", started.id, "--from", "verify", "--no-wait")
 
-    assert "is judged again: its verify step runs, no model is asked" in done.stderr
+    assert "is judged again: its verify step runs, and no model is asked" in done.stderr
     assert "key" not in done.stderr.partition(started.id)[2].splitlines()[0]
 
 

@@ -29,7 +29,8 @@ def cards(front: Front) -> Path:
 
 
 async def test_a_folder_is_checked_its_broken_cards_named_and_the_others_begun(stacked: Front, cards: Path, mode: str):
-    answer = content(await called(stacked, "submit_cards", {"folder": str(cards), "budget_usd": 3}, mode))
+    given = {"folder": str(cards), "budget_usd": 3, "error_rate": 1}
+    answer = content(await called(stacked, "submit_cards", given, mode))
 
     assert [(card["card"], card["attempts"], card["depends_on"]) for card in answer["cards"]] == [
         ("good", 2, []), ("after", 1, ["good"]),
@@ -42,7 +43,7 @@ async def test_a_folder_is_checked_its_broken_cards_named_and_the_others_begun(s
     assert answer["whole"] == 2
     assert "night --show " + answer["night_id"] in answer["watch"]
     (run,) = stacked.prefect.runs.values()
-    assert (run["parameters"]["cards"], run["parameters"]["budget_usd"]) == (str(cards), 3)
+    assert [run["parameters"][name] for name in ("cards", "budget_usd", "error_rate")] == [str(cards), 3, 1]
     assert run["tags"] == ["night", answer["night_id"]]
     assert answer["report"].endswith(f"{answer['night_id']}/report.html")
 
@@ -79,6 +80,17 @@ async def test_check_only_shows_the_plan_and_begins_nothing(front: Front, cards:
     assert not (front.home / "stack").exists()
 
 
+async def test_what_comes_every_night_is_ended_by_the_same_tool(stacked: Front, cards: Path):
+    assert stacked.prefect
+    every = content(await called(stacked, "submit_cards", {"folder": str(cards), "at": "01:30", "every_night": True}))
+    assert (every["every_night"], len(stacked.prefect.schedules)) == (True, 1)
+    told = [content(await called(stacked, "submit_cards", {"folder": str(cards), "off": True})) for _ in range(2)]
+    assert [each["summary"] for each in told] == [
+        "these cards are no longer done every night", f"nothing was planned for {str(cards)!r}",
+    ]  # fmt: skip
+    assert (told[0]["night_id"], stacked.prefect.schedules, stacked.prefect.runs) == (None, {}, {})
+
+
 async def test_a_tool_use_that_is_sent_twice_is_one_night(stacked: Front, cards: Path):
     meta: Any = {"claudecode/toolUseId": "toolu_1"}
     async with Client(
@@ -101,6 +113,8 @@ async def test_a_tool_use_that_is_sent_twice_is_one_night(stacked: Front, cards:
         ({"cards": [{"task": "x"}], "at": "noon"}, "at must be a time such as 01:30"),
         ({"cards": [{"task": "x"}], "every_night": True}, "every_night needs at"),
         ({"cards": [{"task": "x"}], "in_flight": 0}, "in_flight must be a whole number from 1 to 1000, not 0"),
+        ({"cards": [{"task": "x"}], "error_rate": 2}, "error_rate must be a number above 0 to 1, not 2"),
+        ({"folder": ".", "off": True}, "no stack runs"),
         ({"cards": [{"task": "x"}], "budget_usd": -1}, "budget_usd must be a number above 0, not -1"),
         ({"cards": [{"task": "x"}], "time_zone": "Mars"}, "there is no time zone 'Mars'"),
         ({"cards": [{"task": "x"}], "name": "A b"}, "name 'A b' must be of"),

@@ -113,6 +113,18 @@ def test_cancelling_asks_the_stack_and_an_ended_one_stays(stacked: Front):
     assert (again.state, again.had_ended) == ("cancelled", True)
 
 
+def test_cancelling_one_whose_process_died_ends_it_before_it_is_taken_up_again(stacked: Front):
+    service = stacked.service()
+    started = service.submit(stacked.card())
+    stacked.prefect.end(started.flow_run_id, "CRASHED")
+
+    done = service.cancel(started.id)
+
+    assert (done.state, done.had_ended) == ("Cancelled", False)
+    assert stacked.prefect.runs[started.flow_run_id]["state_type"] == "CANCELLED"
+    assert service.receipt(started.id).outcome == "cancelled"
+
+
 def test_cancelling_without_a_stack_says_so(front: Front):
     delegation_id = front.keep()
     with pytest.raises(StackNotRunning):

@@ -23,7 +23,7 @@ Call = Callable[..., Ran]
         (["diff", "1"], "there is no verb 'diff': did you mean 'patch'? See"),
         (["undo", "1"], "there is no verb 'undo': each `apply` prints the command that takes its change back. See"),
         (["lst"], "there is no verb 'lst': did you mean 'list'? See"),
-        (["frobnicate"], "there is no verb 'frobnicate'; there are up, down, status,"),
+        (["frobnicate"], "there is no verb 'frobnicate'; there are run, wait, cancel,"),
     ],
 )
 def test_words_that_do_not_fit_are_told_with_the_ones_that_do(front: Front, call: Call, words: list[str], said: str):
@@ -71,7 +71,7 @@ def test_a_model_that_its_endpoint_does_not_list_is_not_said_to_answer(front: Fr
         )
         lines = {line.split()[0]: line for line in call("models").stdout.splitlines() if line.split()}
     assert lines["a"].rstrip().endswith("  answers")
-    assert lines["b"].rstrip().endswith("its endpoint answers and does not list it")
+    assert lines["b"].rstrip().endswith("its endpoint answers, but does not list it")
     assert lines["c"].rstrip().endswith("  answers")
 
 

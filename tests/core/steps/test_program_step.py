@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from front import Front
 
+from delegation.checkout.git import git
 from delegation.errors import WorkFailed
 from delegation.harnesses import polling
+from delegation.harnesses.codex_login import auth_stopped
 from delegation.harnesses.polling import kept_result
 from delegation.harnesses.result import HarnessResult
 from delegation.masking import MASK
-from delegation.receipt import Usage
+from delegation.receipt import Receipt, Usage
 from delegation.request import DelegationRequest
-from delegation.steps import make_worktree, record, work_by_harness
+from delegation.steps import collect, make_worktree, record, work_by_harness
 from delegation.steps.record import worktree_of
 from delegation.work import Work
 from mcp_entry.verbs.program_jobs import job_of
@@ -100,6 +102,16 @@ def test_one_that_goes_on_resumes_the_thread_with_only_what_is_said_next(works: 
     assert result_of(front, second).thread_usage == Usage(input_tokens=19, output_tokens=5)
 
 
+@pytest.mark.parametrize("thread", ["--sandbox=danger-full-access", "t 1", "a\nb"])
+def test_a_name_that_could_be_another_argument_is_no_thread(works: Works, front: Front, thread: str):
+    begun = ({"type": "thread.started", "thread_id": thread}, {"type": "turn.started"})
+    first, _ = works(f"cat > /dev/null\n{told(*begun, message('First.'), DONE)}")
+    body = f'echo "$@" > words; cat > said\n{told(*BEGUN, message("Anew."), DONE)}'
+    second, _ = works(body, parent_id=first.id, added="Now the docs.")
+    assert "resume" not in (root_of(second) / "words").read_text(encoding="utf-8")
+    assert "Fix it" in (root_of(second) / "said").read_text(encoding="utf-8")
+
+
 def test_a_thread_that_is_gone_is_begun_anew_with_the_whole_task(works: Works, front: Front):
     first, _ = works(f"cat > /dev/null\n{told(*BEGUN, message('First.'), DONE)}")
     gone = 'case "$*" in *resume*) echo "Error: no rollout found for thread id t-1" >&2; exit 1;; esac'
@@ -129,6 +141,98 @@ def test_a_result_that_cannot_be_written_down_undoes_no_work_and_is_told(
     record(request, None, None, None)
     assert job_of(front.service(), request.id)["persist_error"] == "OSError [errno ENOSPC] No space left on device"
     assert not any("/secret/place" in warning for warning in work.warnings)
+
+
+def test_the_tokens_of_the_codex_login_which_its_commands_can_read_stand_nowhere_in_the_record(
+    works: Works, front: Front, tmp_path: Path
+):
+    login = tmp_path / "login" / "auth.json"
+    login.parent.mkdir()
+    tokens = {
+        "access_token": "at-0123456789-abcdefghij",
+        "refresh_token": "rt-0123456789-abcdefghij",
+        "account_id": "a",
+    }
+    login.write_text(json.dumps({"OPENAI_API_KEY": None, "tokens": tokens}), encoding="utf-8")
+    message_of_it = message(f"It has {tokens['refresh_token']}.")
+    request, work = works(f"cat > /dev/null; cat {login} >&2; echo >&2\n{told(*BEGUN, message_of_it, DONE)}")
+    assert work.answer == f"It has {MASK}."
+    kept = [path for path in front.records.folder(request.id).rglob("*") if path.is_file()]
+    held = [path.name for path in kept for value in tokens.values() if len(value) > 9 and value in path.read_text()]
+    assert held == []
+    assert (front.records.folder(request.id) / "harness.log").read_text(encoding="utf-8").count(MASK) == 3
+
+
+@pytest.mark.parametrize(("meanwhile", "stopped"), [("true", False), ("false", True)])
+def test_a_person_who_logs_in_while_the_earlier_login_is_being_refused_is_let_in_at_once(
+    works: Works, front: Front, tmp_path: Path, meanwhile: str, stopped: bool
+):
+    login = tmp_path / "login" / "auth.json"
+    login.parent.mkdir()
+    login.write_text('{"tokens": {"access_token": "old"}}')
+    refused = {"type": "turn.failed", "error": {"message": "unexpected status 401 Unauthorized"}}
+    change = f'{meanwhile} && echo \'{{"tokens": {{"access_token": "new"}}}}\' > {login}'
+    with pytest.raises(WorkFailed) as error:
+        works(f"cat > /dev/null\n{change}\n{told(*BEGUN, refused)}\nexit 1")
+    assert error.value.kind == "auth"
+    assert auth_stopped(front.settings) is stopped
+
+
+def test_what_was_used_before_by_a_run_that_told_no_usage_is_not_counted_again(works: Works, front: Front):
+    first, _ = works(f"cat > /dev/null\n{told(*BEGUN, message('First.'), {'type': 'turn.completed'})}")
+    second, work = works(f"cat > /dev/null\n{told(*BEGUN, message('Second.'), USED)}", parent_id=first.id, added="On.")
+    assert work.usage == Usage()
+    assert result_of(front, second).thread_usage == Usage(input_tokens=19, output_tokens=5)
+
+
+@pytest.mark.parametrize(
+    ("gone", "confinement", "left"),
+    [
+        ("rm -rf .git", "auto", "nothing changed"),
+        ('rm -rf ./* ./.[!.]*; rm -rf "$PWD"', "auto", "every file deleted"),
+        ('rm -rf "$PWD"', "off", "no tree"),
+        ('cd /; rm -rf "$OLDPWD"/../*; rm -rf "$OLDPWD"', "off", "no tree"),
+    ],
+)
+def test_a_program_that_removes_its_own_tree_comes_to_a_receipt_and_the_repository_stays(
+    works: Works, front: Front, gone: str, confinement: str, left: str
+):
+    before = git("status", "--porcelain", cwd=front.repo), git("rev-parse", "HEAD", cwd=front.repo)
+    body = f"cat > /dev/null; {gone}\n{told(*BEGUN, message('Gone.'), DONE)}"
+    request, work = works(body, confinement=confinement)
+    assert work.answer == "Gone."
+    receipt = closed(request)
+    assert (git("status", "--porcelain", cwd=front.repo), git("rev-parse", "HEAD", cwd=front.repo)) == before
+    match left:
+        case "nothing changed":
+            assert (receipt.outcome, receipt.patch) == ("no_change", None)
+        case "every file deleted":
+            assert receipt.patch is not None
+            assert (receipt.patch.insertions, receipt.patch.deletions > 0) == (0, True)
+        case _:
+            assert (receipt.outcome, receipt.failure_kind) == ("failed", "checkout")
+            assert "is gone" in (receipt.failure_message or "")
+
+
+def closed(request: DelegationRequest) -> Receipt:
+    """What the flow does after the agent step."""
+    tree = worktree_of(request.id)
+    assert tree is not None
+    try:
+        return record(request, collect(request, tree), None, None)
+    except WorkFailed as error:
+        return record(request, None, None, error)
+
+
+def test_a_program_that_is_gone_when_its_turn_comes_is_a_failure_that_names_its_variable(works: Works, tmp_path: Path):
+    request, _ = works(f"cat > /dev/null\n{told(*BEGUN, message('Once.'), DONE)}")
+    (tmp_path / "codex").unlink()
+    assert request.order is not None
+    tree = worktree_of(request.id)
+    assert tree is not None
+    with pytest.raises(WorkFailed, match="DELEGATE_CODEX_BIN") as error:
+        work_by_harness(request, tree, request.order)
+    assert error.value.kind == "process"
 
 
 def test_a_program_that_failed_leaves_its_account_of_it(works: Works, front: Front):

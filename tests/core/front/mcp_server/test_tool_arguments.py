@@ -14,7 +14,7 @@ async def test_an_argument_that_a_tool_does_not_have_is_refused_with_the_near_na
     refused = await called(front, "delegate_to_local_agent", {"task": "x", "workdr": "/tmp"})
     assert refused.is_error
     assert text_of(refused) == (
-        "delegate_to_local_agent cannot be called so: workdr is an unknown key: did you mean 'workdir'?"
+        "delegate_to_local_agent cannot be called like this: workdr is an unknown key: did you mean 'workdir'?"
     )
 
 

@@ -16,7 +16,7 @@ from delegation.scripted.endpoint import Call as ToolCall
 from delegation.scripted.endpoint import ScriptedEndpoint, Turn
 from delegation.steps import make_worktree
 from mcp_entry.verbs import in_place
-from tests.core.front.test_bringing_home import adding
+from tests.core.front.verbs.test_bringing_home import adding
 
 Call = Callable[..., Ran]
 
@@ -54,7 +54,7 @@ def test_a_dry_run_of_a_set_that_would_not_be_applied_ends_with_1(front: Front, 
     assert call("apply", "1", "--all", "--dry-run").code == 0
     done = call("apply", "1", "2", "--all", "--dry-run")
     assert done.code == 1
-    assert "nothing would be applied, these do not go in" in done.stderr
+    assert "nothing would be applied, these cannot be applied" in done.stderr
     assert not (front.repo / "new").exists()
 
 
@@ -206,7 +206,7 @@ def test_a_refused_connection_is_told_while_it_is_waited_out_and_the_receipt_nam
     url = "http://127.0.0.1:9/v1"
     waits = [line for line in said if line.startswith("waiting for the endpoint")]
     assert waits == [f"waiting for the endpoint at {url} (refused, try {number})" for number in (1, 2)]
-    assert "put its base_url right (`delegate models` asks all)" in (receipt.failure_message or "")
+    assert "correct its base_url (`delegate models` asks all)" in (receipt.failure_message or "")
 
 
 def test_agentic_says_on_stderr_what_it_changed(stacked: Front, call: Call, monkeypatch: pytest.MonkeyPatch):

@@ -188,7 +188,7 @@ async def test_arguments_that_do_not_fit_are_told_in_our_words(
     result = await called(front, tool, arguments)
 
     assert result.is_error
-    assert text_of(result).startswith(f"{tool} cannot be called so: ")
+    assert text_of(result).startswith(f"{tool} cannot be called like this: ")
     assert said in text_of(result)
     assert "pydantic" not in text_of(result)
 

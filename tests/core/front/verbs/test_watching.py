@@ -4,8 +4,10 @@ import pytest
 from front import Front
 
 from delegation.errors import StackNotRunning
+from delegation.receipt import Receipt
 from delegation.records import Progress
 from delegation.stack_state import state_file
+from mcp_entry.verbs.progress import state_of
 from mcp_entry.verbs.watching import Watch
 
 
@@ -44,7 +46,6 @@ def test_a_run_that_goes_on_is_asked_about_every_two_seconds(stacked: Front):
         clock.now += 0.2
 
     assert stacked.prefect.requests == [("GET", f"/flow_runs/{run_id}")] * 2
-    assert waiting.flow_state == "Scheduled"
 
 
 @pytest.mark.parametrize(
@@ -162,6 +163,45 @@ def test_work_that_goes_on_after_a_first_receipt_has_not_ended(stacked: Front):
     assert watch(stacked, delegation_id, clock).look() == second
 
 
+@pytest.mark.parametrize(("state", "outcome"), [("FAILED", "failed"), ("CANCELLED", "cancelled"), (None, "failed")])
+def test_what_was_done_again_and_ended_without_a_new_receipt_is_told_as_it_ended(
+    stacked: Front, state: str | None, outcome: str
+):
+    delegation_id, run_id = submitted(stacked)
+    earlier = stacked.end(delegation_id, "verified")
+    stacked.records.write_status(delegation_id, Progress(step="prepare", detail=None))
+    if state is None:
+        del stacked.prefect.runs[run_id]
+    else:
+        stacked.prefect.end(run_id, state, state.capitalize(), "UsageError: the repository is gone")
+    clock = Clock()
+    waiting = watch(stacked, delegation_id, clock)
+    assert waiting.look() is None
+    clock.now += 6
+    receipt = waiting.look()
+
+    assert receipt is not None
+    assert (receipt.outcome, receipt == earlier) == (outcome, False)
+    assert state_of(stacked.records.summary(delegation_id)) == outcome, "and so do list and show"
+    kept = stacked.records.folder(delegation_id) / "receipt.1.json"
+    assert Receipt.model_validate_json(kept.read_text(encoding="utf-8")) == earlier
+
+
+def test_what_the_stack_never_heard_of_leaves_the_earlier_receipt_the_last(stacked: Front):
+    """Whoever asked for it was killed between the record and the stack."""
+    delegation_id, run_id = submitted(stacked)
+    stacked.prefect.end(run_id, "COMPLETED", "Verified")
+    earlier = stacked.end(delegation_id, "verified")
+    stacked.records.write_status(delegation_id, Progress(step="submitted", detail="verify again"))
+    clock = Clock()
+    waiting = watch(stacked, delegation_id, clock)
+    assert waiting.look() is None
+    clock.now += 6
+
+    assert waiting.look() == earlier
+    assert state_of(stacked.records.summary(delegation_id)) == "verified"
+
+
 def test_a_server_that_died_under_its_keeper_is_waited_for_from_the_first_look_on(stacked: Front):
     delegation_id, _ = submitted(stacked)
     clock = Clock()
@@ -174,7 +214,6 @@ def test_a_server_that_died_under_its_keeper_is_waited_for_from_the_first_look_o
     back.write_text(back.read_text().replace("127.0.0.1:9/", stacked.prefect.api_url.split("/")[2] + "/"))
     clock.now += 3
     assert waiting.look() is None
-    assert waiting.flow_state == "Scheduled"
 
 
 def test_a_server_that_stays_away_under_its_keeper_is_told_after_half_a_minute(stacked: Front):

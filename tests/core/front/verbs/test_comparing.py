@@ -147,6 +147,44 @@ def test_cancelling_one_by_its_id_ends_its_flow_run(stacked: Front, call: Call, 
     assert json.loads(call("cancel", told["id"], "--json").stdout)["had_ended"]
 
 
+@pytest.mark.parametrize("state", ["CRASHED", "SCHEDULED"])
+def test_cancelling_one_whose_process_died_ends_it_and_its_trials_for_good(
+    stacked: Front, call: Call, card: str, state: str
+):
+    """The keeper would take it up again, or has said so already: nobody but us ends its trials."""
+    told = json.loads(call("compare", card, "--models", MODELS, "--repeats", "2", "--no-wait", "--json").stdout)
+    handed, entered, ended, waiting = (each["delegation_id"] for each in told["trials"])
+    trials = Trials(comparing(stacked).store.read(told["id"]), stacked.settings)
+    with SharedState(f"sqlite:///{stacked.home / 'shared.db'}") as shared:
+        for trial in trials.comparison.trials[:3]:
+            trials.enter(shared, trial)
+    stacked.end(ended, "verified")
+    assert stacked.prefect
+    stacked.prefect.runs["run-1"] = {"id": "run-1", "name": "trial", "tags": [handed]}
+    stacked.prefect.end("run-1", "RUNNING")
+    stacked.records.remember_flow_run(handed, "run-1")
+    stacked.prefect.end(told["flow_run_id"], state)
+    ran = call("cancel", told["id"], "--json")
+
+    assert (ran.code, json.loads(ran.stdout)) == (0, {"id": told["id"], "state": "cancelled", "had_ended": False})
+    assert stacked.prefect.runs[told["flow_run_id"]]["state_type"] == "CANCELLED"
+    assert stacked.prefect.runs["run-1"]["state_type"] == "CANCELLING", "its process ends it"
+    receipt = stacked.records.receipt(entered)
+    assert receipt is not None
+    assert receipt.outcome == "cancelled", "nobody hands it over any more"
+    report = json.loads(call("compare", told["id"], "--no-wait", "--json").stdout)
+    assert [line["state"] for line in report["trials"]] == ["running", "cancelled", "verified", "waiting"]
+    assert not trials.has_begun(next(each for each in trials.comparison.trials if each.delegation_id == waiting))
+
+
+def test_a_comparison_is_named_by_an_ending_of_its_id_too(stacked: Front, call: Call, card: str):
+    told = json.loads(call("compare", card, "--models", MODELS, "--no-wait", "--json").stdout)
+    shown = call("compare", told["id"][-4:], "--no-wait", "--json")
+    assert (shown.code, json.loads(shown.stdout)["id"]) == (0, told["id"]), shown.stderr
+    assert json.loads(call("cancel", told["id"][-4:], "--json").stdout)["id"] == told["id"]
+    assert call("cancel", "nosuch").code == 2
+
+
 def test_without_a_stack_an_open_comparison_cannot_be_waited_for(stacked: Front, call: Call, card: str):
     call("compare", card, "--models", MODELS, "--no-wait")
     name = play(stacked, most=1, writes=False)
@@ -160,8 +198,11 @@ def test_a_delegation_can_be_compared_anew_from_the_commit_it_began_at(stacked: 
     (stacked.repo / "more.py").write_text("x = 1\n")
     for words in (["add", "."], ["commit", "-qm", "more"]):
         subprocess.run(["git", *words], cwd=stacked.repo, check=True)
-    ran = call("compare", name, "--models", MODELS, "--no-wait", "--json")
-    assert json.loads(ran.stdout)["base_commit"] == base
+    (stacked.repo / name[-4:]).mkdir()  # a folder cannot be compared, so the delegation is meant
+    for text in (name, name[-4:], name[:-2], "1"):
+        assert call("show", text).code == 0
+        ran = call("compare", text, "--models", MODELS, "--no-wait", "--json")
+        assert (ran.code, json.loads(ran.stdout or "{}").get("base_commit")) == (0, base), ran.stderr
 
 
 @pytest.mark.anyio

@@ -8,7 +8,7 @@ from mcp import Client
 
 from mcp_entry.mcp_server.server import build
 
-PROPOSED = "Makefile, target 'test' speaks for: --verify 'make test'"
+PROPOSED = "Makefile, target 'test' suggests --verify 'make test'"
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_the_terminal_names_the_command_to_give_and_keeps_it_in_the_record(teste
 def test_verify_auto_puts_the_command_into_the_record(tested: Front, call: Callable[..., Ran]):
     ran = call("run", "Fix it", "--repo", str(tested.repo), "--verify", "auto", "--no-wait")
     assert ran.code == 0, ran.stderr
-    assert "the verify command is the one that Makefile, target 'test' speaks for: make test" in ran.stderr
+    assert "the verify command is the one that Makefile, target 'test' suggests: make test" in ran.stderr
     assert tested.records.request(ran.stdout.strip()).card.verify == "make test"
     assert not (tested.repo / "ran").exists()
 

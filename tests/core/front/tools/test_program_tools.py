@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from front import Front
+from front import ROOT, Front
 from mcp import Client
 
 from delegation.checkout.git import git
@@ -277,3 +277,13 @@ def test_what_an_earlier_call_began_goes_on_when_a_later_one_with_its_key_fails(
     new = next(name for name in jobs.records.ids() if name not in (first, second))
     states = [job_fields(verbs, "codex", name)["status"] for name in (first, second, new)]
     assert states == ["queued", "queued", "cancelled"]
+
+
+async def test_a_poll_takes_as_many_ids_as_a_submit_takes_tasks(jobs: Front):
+    async with client(jobs) as connected:
+        schemas = {tool.name: tool.input_schema["properties"] for tool in (await connected.list_tools()).tools}
+    page = (ROOT / "docs" / "reference" / "mcp-tools.md").read_text(encoding="utf-8")
+    for kind in ("codex", "gemini", "dsh"):
+        most = schemas[f"poll_{kind}"]["ids"]["maxItems"]
+        assert most == schemas[f"submit_{kind}"]["tasks"]["maxItems"]
+        assert f"`ids`, up to {most}." in page.split("### poll_codex")[1]

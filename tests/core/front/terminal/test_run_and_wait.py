@@ -100,7 +100,7 @@ def test_no_wait_prints_the_id_and_how_to_watch(stacked: Front, call: Call):
     assert (told["id"], told["number"], told["is_new"]) == (stacked.records.ids()[0], 1, True)
     assert told["watch"].endswith(f"wait {told['id']}")
     assert again.stdout == f"{told['id']}\n"
-    assert "is the delegation of this key" in again.stderr
+    assert "already stands for this key" in again.stderr
 
 
 @pytest.mark.parametrize(

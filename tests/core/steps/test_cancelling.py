@@ -70,6 +70,17 @@ def test_what_was_collected_before_the_cancelling_is_not_collected_again(request
     assert receipt.warnings == ()
 
 
+@pytest.mark.parametrize("ends", [steps.record_cancelled, lambda request: steps.record_lost(request, "it died")])
+def test_what_was_collected_stays_in_the_receipt_when_its_tree_is_gone(stacked: Front, request_, tree, ends):
+    """It was done again, for its verdict alone, and that came to nothing: the change can still be applied."""
+    patch = steps.collect(request_, tree)
+    steps.record(request_, patch, None, None)
+    assert not Path(tree.root).exists()
+    receipt = ends(request_)
+    assert receipt.patch is not None
+    assert (receipt.patch.sha256, receipt.branch) == (patch.sha256, patch.branch)
+
+
 @pytest.mark.parametrize("stale", ["worked since", "damaged facts", "damaged patch", "patch gone"])
 def test_an_earlier_collection_that_no_longer_holds_is_made_anew(stacked: Front, request_, tree, stale: str):
     patch = steps.collect(request_, tree)

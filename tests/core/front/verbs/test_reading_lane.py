@@ -17,6 +17,7 @@ from stdio_server import server, stderr_of
 
 from delegation.reading.kept import Later
 from delegation.scripted.endpoint import ScriptedEndpoint, Turn
+from delegation.stack_state import running_stack, write_state
 from mcp_entry.mcp_server.server import build
 from tests.core.front.mcp_client import called, text_of
 
@@ -99,6 +100,22 @@ def test_what_cannot_be_asked_is_usage_and_nothing_is_sent(
     assert said in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "tool", "said"),
+    [
+        (("analyze", "nowhere", "what?"), "analyze", "there is no folder or file"),
+        (("query", "what?", "--model", "nobody"), "query", "nobody"),
+        (("resume", "rd-20261130t160527291-fvre", "what?"), "resume", "there is no session"),
+    ],
+)
+def test_a_call_that_is_refused_has_its_line_of_metrics(front: Front, call: Call, config: Path, words, tool, said):
+    assert call(*words).code == 2
+    (line,) = (front.home / "reading" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    told = json.loads(line)
+    assert (told["tool"], told["status"], told["provider"], told["input_bytes"]) == (tool, "error", "-", 5)
+    assert said in told["message"]
+
+
 def test_an_answer_fits_the_schema_of_a_file(front: Front, call: Call, config: Path, endpoint):
     (front.repo / "s.json").write_text('{"type": "array"}')
     endpoint.script._decide = lambda request: Turn("[1, 2]")
@@ -125,6 +142,53 @@ def test_an_older_stack_that_knows_no_reading_stops_no_question(stacked: Front, 
     assert (ran.code, ran.stdout.splitlines()[1]) == (0, "answer to one"), ran.stderr
     assert [entry.state for entry in Later(stacked.settings.home).entries()] == ["COMPLETED"]
     assert list((stacked.settings.home.reading / "questions").iterdir()) == []
+
+
+def test_the_process_of_a_question_carries_the_mark_by_which_down_finds_it(
+    stacked: Front, call: Call, config: Path, tmp_path: Path
+):
+    told = tmp_path / "environment.json"
+    script = f"import json, os; open({str(told)!r}, 'w').write(json.dumps(dict(os.environ)))"
+    state = running_stack(stacked.settings.home)
+    marked = {"mark": "mark-of-this-test", "launcher_command": (sys.executable, "-S", "-c", script)}
+    write_state(stacked.settings.home, state.model_copy(update=marked))
+    assert call("query", "one").code == 0
+    assert json.loads(told.read_text(encoding="utf-8"))["DELEGATE_STACK"] == "mark-of-this-test"
+
+
+def test_a_question_of_a_terminal_loads_only_what_it_needs(front: Front, config: Path):
+    ran = front.delegate("query", "one", PYTHONPROFILEIMPORTTIME="1")
+    assert ran.code == 0
+    needless = {
+        "rich",
+        "click",
+        "h2.connection",
+        "pathspec",
+        "delegation.reading.packing.pack",
+        "jsonschema",
+        "sqlalchemy",
+    }
+    assert loaded(ran) & (needless | {"prefect", "mcp"}) == set()
+    assert loaded(ran) >= {"httpx", "delegation.reading.answering"}
+
+
+def test_where_a_stack_runs_a_terminal_loads_no_client_for_the_question(stacked: Front, config: Path):
+    told = {"failure_kind": None, "error": "usage", "message": "of this test"}
+    folder = stacked.home / "reading" / "questions"
+    script = (
+        f"import os; path = {str(folder)!r} + '/' + os.environ['DELEGATE_QUESTION'] + '.failure'; "
+        f"open(path + '~', 'w').write({json.dumps(told)!r}); os.rename(path + '~', path)"
+    )
+    state = running_stack(stacked.settings.home)
+    write_state(stacked.settings.home, state.model_copy(update={"launcher_command": (sys.executable, "-c", script)}))
+    ran = stacked.delegate("query", "one", PYTHONPROFILEIMPORTTIME="1")
+    assert (ran.code, ran.stderr.splitlines()[-1]) == (2, "delegate: of this test")
+    assert loaded(ran) & {"httpx", "httpcore", "delegation.reading.answering", "sqlalchemy"} == set()
+
+
+def loaded(ran: Ran) -> set[str]:
+    """What the program has imported, as the interpreter tells."""
+    return {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines() if line.startswith("import time:")}
 
 
 @pytest.mark.anyio

@@ -175,7 +175,7 @@ def test_prune_says_what_goes_and_what_stays_and_why(past: PastRecords, call: Ca
 
 
 def test_applying_in_any_way_is_noted_in_the_record(front: Front, call: Call):
-    from tests.core.front.test_bringing_home import adding
+    from tests.core.front.verbs.test_bringing_home import adding
 
     names = [front.keep(number=number) for number in (1, 2, 3)]
     for name, file in zip(names, ("one", "two", "three"), strict=True):

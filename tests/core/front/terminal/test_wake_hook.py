@@ -80,7 +80,7 @@ def hooked(front: Front, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
     def run(text: str) -> tuple[int, str]:
         monkeypatch.setattr(os, "environ", dict(front.environ))
-        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode("utf-8", "surrogateescape"))))
         code = delegate_wait.main(["--hook"])
         told = capsys.readouterr()
         assert told.out == ""
@@ -99,6 +99,26 @@ def test_it_wakes_with_a_line_for_each_job_once_all_have_ended(front: Front, hoo
     assert "has ended (this is its result, no error)" in said
     assert f"{first} DONE outcome=verified" in said
     assert f"{second} FAILED outcome=failed plan limit [31m" in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000,
+        '{"tool_response": ' * 50_000,
+        "\udcff\udcfe{",
+        hook_input("[" * 200_000),
+        '{"tool_response": "\\ud800"}',
+    ],
+    ids=["deep", "deep objects", "no text", "deep inside", "half a character"],
+)
+def test_an_input_that_nobody_can_read_wakes_nobody(hooked: Callable[[str], Any], text: str):
+    assert hooked(text) == (0, "")
+
+
+def test_without_standard_input_it_is_quiet(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert delegate_wait.main(["--hook"]) == 0
 
 
 def test_without_anything_to_wait_for_it_is_quiet(hooked: Callable[[str], Any]):

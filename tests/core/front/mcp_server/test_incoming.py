@@ -90,7 +90,7 @@ def test_the_server_answers_every_line_that_has_an_id_and_lives_on(front: Front)
     assert deep_answer["error"] == {"code": -32600, "message": "its content is nested too deeply"}
     assert "no delegation 'no\ufffd'" in half["result"]["content"][0]["text"]
     assert wrong["result"]["content"][0]["text"] == (
-        "list_recent_delegations cannot be called so: limit must be a whole number from 1 to 50, not -1"
+        "list_recent_delegations cannot be called like this: limit must be a whole number from 1 to 50, not -1"
     )
     assert good["result"]["structuredContent"] == {"delegations": []}
     assert garbage["error"]["code"] == -32700
