@@ -18,8 +18,8 @@ from delegation.stack_state import live_state
 from deployments.configuration import Configuration
 from deployments.kept import Kept, holder_of, is_free
 from deployments.launcher.asking import ask
-from deployments.leaning import problems
 from deployments.places import Places
+from deployments.prefect_internals import problems
 
 Verdict = Literal["ok", "missing", "optional"]
 _SECONDS = 20

@@ -36,7 +36,7 @@ from prefect.utilities.processutils import setup_signal_handlers_worker
 from prefect.utilities.services import critical_service_loop
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
 
-from deployments.launcher.lean import related_variable
+from deployments.launcher.left_out import related_variable
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Any
 
-from deployments.leaning import SERVER, problem
+from deployments.prefect_internals import SERVER, problem
 
 _BACKGROUND = timedelta(seconds=5)
 _AUTOMATIONS = timedelta(seconds=60)

@@ -14,8 +14,8 @@ from deployments.connection import Connection, check_foreign, connection_of
 from deployments.database.choice import Database, choose_database
 from deployments.environment import python, stack_environment
 from deployments.kept import Kept
-from deployments.leaning import problems
 from deployments.places import Places
+from deployments.prefect_internals import problems
 from deployments.processes import Child, adopt_orphans, descendants, end_all, marked
 from deployments.registration.registering import Registration
 from deployments.registration.rendering import render

@@ -10,8 +10,8 @@ from typing import Any
 from delegation.errors import StackError
 from deployments.configuration import WORK_POOL
 from deployments.environment import python
-from deployments.leaning import WORKER, problem
 from deployments.places import Places
+from deployments.prefect_internals import WORKER, problem
 from deployments.processes import Child
 from deployments.rest import PrefectRest
 

@@ -22,12 +22,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from deployments.launcher import lean
+from deployments.launcher import left_out
 from deployments.launcher.client import QUESTION_VARIABLE, QUESTIONS, name_of
-from deployments.launcher.lean import complete_models, know_certificates, prefect_settings
+from deployments.launcher.left_out import complete_models, know_certificates, prefect_settings
 from deployments.launcher.monitor import watch
 from deployments.launcher.runs import launched_runs
-from deployments.leaning import FLOW_PROCESS, problem
+from deployments.prefect_internals import FLOW_PROCESS, problem
 from deployments.processes import adopt_orphans, end_with_parent
 
 _ENGINE = (
@@ -61,7 +61,7 @@ def main() -> None:
     complete_models()
     if lacks := problem(FLOW_PROCESS):
         _say(lacks)
-        lean.leaves_out = False
+        left_out.leaves_out = False
     else:
         know_certificates()
     _find_walls()
@@ -220,7 +220,7 @@ def _question(*, settings_are_known: bool) -> int:
     def before_recording() -> None:
         if not settings_are_known:
             _settings_of_this_environment()
-        lean.leave_out(os.environ)
+        left_out.leave_out(os.environ)
 
     try:
         return int(importlib.import_module(QUESTIONS).main(before_recording))
@@ -233,7 +233,7 @@ def _engine(*, settings_are_known: bool) -> int:
     sys.argv = ["prefect.engine"]
     if not settings_are_known:  # reading them takes a tenth of a short run
         _settings_of_this_environment()
-    lean.leave_out(os.environ)
+    left_out.leave_out(os.environ)
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")
     try:
         runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)

@@ -15,7 +15,7 @@ from prefect.events import Event, Resource
 from prefect.workers.process import ProcessWorker
 from waiting import until
 
-from deployments.launcher import lean
+from deployments.launcher import left_out
 from deployments.prompt_worker import PromptWorker, _folder_and_entrypoint, _remembering
 
 
@@ -261,9 +261,9 @@ def test_a_flow_process_knows_the_names_that_its_events_refer_to_without_asking(
         work_pool_name="delegations",
     )
     pool = SimpleNamespace(id=uuid4(), name="delegations")
-    environment = lean.related_variable(configuration, pool, run)
+    environment = left_out.related_variable(configuration, pool, run)
     RESOURCE_CACHE.clear()
-    lean._know_related(environment[lean.RELATED_VARIABLE])
+    left_out._know_related(environment[left_out.RELATED_VARIABLE])
     context = SimpleNamespace(flow_run=run)
     nobody = SimpleNamespace(read_flow=None, read_deployment=None, read_work_queue=None, read_work_pool=None)
 
@@ -288,7 +288,7 @@ def test_a_run_that_somebody_suspends_hears_of_it(monkeypatch: pytest.MonkeyPatc
     client = SimpleNamespace(read_flow_run=lambda id_: SimpleNamespace(state=states.pop(0) if states else None))
     monkeypatch.setattr("prefect.client.orchestration.get_client", lambda **_: nullcontext(client))
     request = FlowRunSuspensionRequest()
-    with lean._observe_suspension(uuid4(), request, seconds=0.01):
+    with left_out._observe_suspension(uuid4(), request, seconds=0.01):
         until(lambda: not states)
     with pytest.raises(Pause):
         request.raise_if_requested()

@@ -12,7 +12,7 @@ import pytest
 from delegation.home import Home
 from deployments.configuration import Configuration
 from deployments.connection import Connection
-from deployments.launcher import lean
+from deployments.launcher import left_out
 from deployments.places import Places
 
 ROOT = Path(__file__).parents[4]
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[4]
 
 def test_prefects_settings_are_compared_without_what_differs_for_every_run():
     given = {"PREFECT_API_URL": "u", "PREFECT__FLOW_RUN_ID": "1", "PREFECT_WORKER_NAME": "w", "PATH": "p"}
-    assert lean.prefect_settings(given) == {"PREFECT_API_URL": "u"}
+    assert left_out.prefect_settings(given) == {"PREFECT_API_URL": "u"}
 
 
 def test_a_flow_process_gets_prefects_settings_as_its_launcher_has_them(delegate_home: Path):
@@ -41,7 +41,7 @@ def test_a_flow_process_gets_prefects_settings_as_its_launcher_has_them(delegate
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     handed_on = json.loads(done.stdout)
     assert handed_on["PREFECT_API_AUTH_STRING"] == "delegate:word"
-    assert lean.prefect_settings(handed_on) == lean.prefect_settings(environment)
+    assert left_out.prefect_settings(handed_on) == left_out.prefect_settings(environment)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_certificates_are_read_once_for_a_server_that_is_spoken_to_without_them(
     orchestration = SimpleNamespace(ssl=SimpleNamespace(create_default_context=create_default_context, CERT_NONE=0))
     monkeypatch.setenv("PREFECT_API_URL", url)
     monkeypatch.setitem(sys.modules, "prefect.client.orchestration", orchestration)
-    lean.know_certificates()
+    left_out.know_certificates()
     one, other = (orchestration.ssl.create_default_context(cafile="c") for _ in range(2))
     assert (one is other) == is_read_once
     assert len(read) == (1 if is_read_once else 2)

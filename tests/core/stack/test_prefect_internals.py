@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from delegation.home import Home
-from deployments import leaning, quiet_server
+from deployments import prefect_internals, quiet_server
 from deployments.configuration import Configuration
 from deployments.doctor import doctor
 from deployments.keeper import Keeper
-from deployments.launcher import lean
-from deployments.leaning import FLOW_PROCESS, SERVER, WORKER, Leaning, problem, problems
+from deployments.launcher import left_out
 from deployments.places import Places
+from deployments.prefect_internals import FLOW_PROCESS, SERVER, WORKER, Leaning, problem, problems
 from deployments.stack import Stack
 from deployments.worker import worker_child
 
@@ -35,13 +35,13 @@ def here(delegate_home: Path) -> Configuration:
 
 def hide(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> None:
     """As in a Prefect whose module calls it otherwise."""
-    source_of = leaning.source_of
+    source_of = prefect_internals.source_of
 
     def without(wanted: str) -> str:
         text = source_of(wanted)
         return re.sub(rf"\b{name}\b", f"other_{name}", text) if wanted == module else text
 
-    monkeypatch.setattr(leaning, "source_of", without)
+    monkeypatch.setattr(prefect_internals, "source_of", without)
 
 
 def test_nothing_is_missing_of_the_prefect_that_is_installed():
@@ -55,10 +55,14 @@ def test_a_name_that_is_gone_is_noticed(monkeypatch: pytest.MonkeyPatch, one: Le
 
 
 def test_a_module_that_is_gone_is_noticed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(leaning, "source_of", _nothing)
+    monkeypatch.setattr(prefect_internals, "source_of", _nothing)
     assert len(problems()) == 3
     monkeypatch.undo()
-    assert leaning.source_of("prefect.no.such_module") == leaning.source_of("no_such_package.at_all") == ""
+    assert (
+        prefect_internals.source_of("prefect.no.such_module")
+        == prefect_internals.source_of("no_such_package.at_all")
+        == ""
+    )
 
 
 def _nothing(_: str) -> str:
@@ -87,15 +91,15 @@ def test_a_flow_process_that_leaves_nothing_out_runs_prefects_engine_as_it_is(mo
     flow_engine: Any = importlib.import_module("prefect.flow_engine")
     usual = flow_engine.observe_flow_run_suspension
     monkeypatch.setattr(flow_engine, "observe_flow_run_suspension", usual)  # put back at the end
-    monkeypatch.setenv(lean.RELATED_VARIABLE, '{"flow.1": {"id": "1", "name": "f", "tags": []}}')
-    monkeypatch.setattr(lean, "leaves_out", False)
-    lean.leave_out(os.environ)
+    monkeypatch.setenv(left_out.RELATED_VARIABLE, '{"flow.1": {"id": "1", "name": "f", "tags": []}}')
+    monkeypatch.setattr(left_out, "leaves_out", False)
+    left_out.leave_out(os.environ)
     assert flow_engine.observe_flow_run_suspension is usual
     assert "flow.1" not in RESOURCE_CACHE
-    assert lean.RELATED_VARIABLE not in os.environ
+    assert left_out.RELATED_VARIABLE not in os.environ
 
-    monkeypatch.setattr(lean, "leaves_out", True)
-    lean.leave_out(os.environ)
+    monkeypatch.setattr(left_out, "leaves_out", True)
+    left_out.leave_out(os.environ)
     assert flow_engine.observe_flow_run_suspension is not usual
 
 
