@@ -12,7 +12,6 @@ from delegation.card import Card, Lane
 from delegation.checkout.git import git, resolve_commit, top_level
 from delegation.errors import UsageError, WorkFailed
 from delegation.harnesses.choice import Chosen, chosen, prefix_of, refuse_program_options
-from delegation.harnesses.order import Order
 from delegation.harnesses.registry import harness_named
 from delegation.ids import is_id, new_id
 from delegation.models import lanes
@@ -64,7 +63,8 @@ def admit(
         entry, wish = entry_for(card, agent, lane, models, settings, provider_key)
         chain = models.chain_entries(entry, lane)
     else:
-        agent, entry, wish, chain = program.agent, program.entry, program.warnings, ()
+        agent, entry, wish = program.agent, program.entry, program.warnings
+        chain = program.chain_of(models.chain_entries(entry, lane))
     if not only_look:
         refuse_unchosen(entry, settings)
     limits, bounded = _limits(card, entry.endpoint, settings)
@@ -95,7 +95,7 @@ def admit(
         run_bash=settings.run_bash,
         max_processes=settings.max_processes,
         allow_path_escape=settings.allow_path_escape,
-        environment_refs={} if only_look else _environment_refs(settings, order),
+        environment_refs={} if only_look else _environment_refs(settings, program),
         key_is_own=own,
         local_hosts=() if own and entry.endpoint.lane != "local" else tuple(map(str, settings.local_hosts)),
         search_path=settings.environ.get("PATH"),
@@ -254,16 +254,17 @@ def _budget(card: Card, endpoint: Endpoint, settings: Settings) -> tuple[str, ..
     )
 
 
-def _environment_refs(settings: Settings, order: Order | None) -> dict[str, str]:
-    """Variables named by DELEGATE_ENV_PASSTHROUGH or the program's own table, as this process has them; those that keep
-    an agent apart never."""
-    wanted = (*settings.env_passthrough, *(order.template.passthrough if order and order.template else ()))
+def _environment_refs(settings: Settings, program: Chosen | None) -> dict[str, str]:
+    """Variables named by DELEGATE_ENV_PASSTHROUGH or for the program, as this process has them; those that keep an
+    agent apart never. And what is secret in the program's own table."""
+    wanted = (*settings.env_passthrough, *(program.passed if program else ()))
     passed = {
         name: value
         for name, value in settings.environ.items()
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted) and not _NEVER_PASSED.fullmatch(name)
     }
-    return {name: keep(settings.home, value) for name, value in sorted(passed.items())}
+    secrets = program.secrets if program else {}
+    return {name: keep(settings.home, value) for name, value in sorted({**passed, **secrets}.items())}
 
 
 def _limits(card: Card, endpoint: Endpoint, settings: Settings) -> tuple[Limits, tuple[str, ...]]:

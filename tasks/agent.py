@@ -92,6 +92,7 @@ def _run_program(
         request,
         worktree,
         order,
+        endpoint=model_slot.endpoint,
         throttles=model_slot.throttles,
         gatekeeper=model_slot,
         on_line=lambda line: logger.info("%s", line),

@@ -108,5 +108,5 @@ def begin(question_id: str) -> UnderWay:
 
 
 def under_way(question_id: str) -> UnderWay:
-    """The same, unless it is under way already."""
+    """The one that is under way already, else begun now."""
     return _under_way.get(question_id) or begin(question_id)

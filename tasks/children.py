@@ -43,6 +43,8 @@ class Family(Protocol):
 
     def receipt(self, delegation_id: str) -> Receipt | None: ...
 
+    def is_ours(self, delegation_id: str) -> bool: ...
+
 
 class Children:
     """The delegations of one larger run as flow runs. What the server does not take now is tried again at the next
@@ -71,8 +73,8 @@ class Children:
 
     def cancel_waiting(self) -> None:
         """End those whose agent has not begun: the run is over. The others end by themselves; where the run itself
-        was cancelled, Prefect ends them some seconds later."""
-        for name in self._family.open_children():
+        was cancelled, Prefect ends them some seconds later. What somebody else began is left to them."""
+        for name in filter(self._family.is_ours, self._family.open_children()):
             status = self._family.records.status(name)
             if status is None or status.step in _NOT_BEGUN:
                 try:

@@ -33,7 +33,7 @@ def sits_out_short_cooldown(task: Task[Any, Any], task_run: TaskRun, state: Stat
 
 
 def park(request: DelegationRequest, waiting: ComeBack) -> NoReturn:
-    """Let this process end and the flow run come back at the hour, by itself, even after a reboot.
+    """Let this process end and the flow run come back by itself when it is time, even after a reboot.
 
     It then goes on at its step: worktree and conversation are kept. Until then it holds no slot and no process.
     """

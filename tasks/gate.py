@@ -106,7 +106,7 @@ class Gate:
         opened = open_candidates(candidates, standing, waited, self._request.patience, now)
         if isinstance(opened, Cooling):
             if (opened.until - now).total_seconds() > self._request.patience.longest_wait_seconds:
-                raise WorkFailed(opened.cooldown.kind, f"longer than a delegation waits: {opened.reason}")
+                raise WorkFailed(opened.cooldown.kind, f"that is longer than a delegation may wait: {opened.reason}")
             raise _come_back(opened)
         waiting: Waiting | None = None
         for endpoint in opened:

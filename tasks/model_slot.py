@@ -62,7 +62,7 @@ class ModelSlot:
             _wait_for(self.endpoint.alias, found, deadline - time.monotonic())
             waited = True
         if waited and not self._slot.fits():
-            raise Withheld("throttled", f"{self.endpoint.alias!r} takes fewer at once than hold a slot of it")
+            raise Withheld("throttled", f"{self.endpoint.alias!r} now takes fewer at once than hold its slots")
 
     def answered(self) -> None:
         """The model gave a reply: its pool is no longer in doubt, and its bucket may widen."""

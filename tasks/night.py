@@ -91,7 +91,7 @@ def _runs(
 
 
 def _earlier(running: Sequence[FlowRun], mine: UUID) -> str | None:
-    """Of several that run the first one works on; so exactly one does."""
+    """Of several that run at once the first one goes on, so exactly one does."""
     ranks = {run.id: (run.start_time or datetime.now(UTC), str(run.id)) for run in running}
     own = ranks.pop(mine, (datetime.now(UTC), str(mine)))
     first = min(ranks, key=lambda each: ranks[each], default=None)
@@ -103,7 +103,7 @@ def _read(terms: Terms, part: str, planned: datetime) -> Shift:
     logger = get_run_logger()
     logger.info("%s cards in %s, night %s.", len(shift.found.cards), shift.found.source, shift.night_id)
     for problem in shift.found.problems:
-        logger.warning("Not to be read, the others go on: %s", problem.text)
+        logger.warning("Cannot be read, the others go on: %s", problem.text)
     for name, reason in shift.refused.items():
         logger.warning("Card %r will not begin: %s", name, reason)
     return shift

@@ -27,7 +27,7 @@ def said(heard: Heard | None) -> Heard | None:
     if heard.problem:
         get_run_logger().warning("The notify command `%s` failed, %s.", heard.command, heard.problem)
     else:
-        get_run_logger().info("The notify command was told, in %.1f s.", heard.seconds)
+        get_run_logger().info("The notify command ran, in %.1f s.", heard.seconds)
     return heard
 
 

@@ -10,6 +10,7 @@ from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import flow_run
 
 from delegation import steps
+from delegation.command_lines import CommandLines
 from delegation.errors import UsageError
 from delegation.ids import is_id
 from delegation.models.buckets import limit_name_of
@@ -18,6 +19,7 @@ from delegation.records.labels import run_name_of, tags_of
 from delegation.records.report import patch_markdown, receipt_markdown
 from delegation.records.wording import explanation, size_of
 from delegation.request import DelegationRequest
+from delegation.settings import load_settings
 
 _STATE_NAMES: dict[Outcome, tuple[StateType, str]] = {
     "verified": (StateType.COMPLETED, "Verified"),
@@ -58,7 +60,8 @@ def _foreign(tags: Collection[str], request: DelegationRequest) -> set[str]:
 def show(receipt: Receipt) -> None:
     """Leave the receipt and the patch as artifacts, and the outcome as a tag of the run."""
     task = steps.records().request(receipt.id).card.task
-    create_markdown_artifact(receipt_markdown(receipt, task), key=receipt.id, description=_description(receipt))
+    page = receipt_markdown(receipt, task, CommandLines(load_settings()))
+    create_markdown_artifact(page, key=receipt.id, description=_description(receipt))
     if receipt.patch:
         size = f"Patch: {size_of(receipt.patch)}"
         create_markdown_artifact(patch_markdown(receipt.patch), key=f"{receipt.id}-patch", description=size)

@@ -61,6 +61,8 @@ def collect(worktree: Worktree, *, out: Path, message: str, include: Sequence[st
     changed lies inside a submodule, or when the patch does not give the agent's tree; the tree stays.
     """
     private_git = worktree.private_git
+    if not private_git.git_dir.is_dir():
+        raise WorkFailed("checkout", f"the place of the tree {worktree.root!r} is gone: nothing can be collected")
     put_back(worktree)
     agent_index = Path(worktree.git_dir) / "index" if worktree.git_dir else None
     with copied_index(private_git) as working:

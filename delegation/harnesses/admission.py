@@ -13,8 +13,9 @@ from delegation.harnesses.claude import check_endpoint
 from delegation.harnesses.codex_login import auth_stopped
 from delegation.harnesses.codex_quota import quota_warning
 from delegation.harnesses.dsh_models import dsh_model
+from delegation.harnesses.installed import is_installed
 from delegation.harnesses.order import DEFAULT_SECONDS, DSH_SECONDS, LONGEST_SECONDS, HarnessName, Order
-from delegation.harnesses.registry import harness_of, is_installed
+from delegation.harnesses.registry import harness_of
 from delegation.harnesses.template import Template
 from delegation.models.lanes import refuse_by_name
 from delegation.request import Endpoint

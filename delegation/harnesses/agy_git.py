@@ -26,8 +26,9 @@ def check_git_settings(workdir: Path) -> None:
     branch counts too, because a bare `git push` there would leave the machine.
     """
     found = ask_git("config", "--list", "--show-scope", "-z", cwd=workdir)
-    if found.exit_code != 0:
-        return  # no repository: nothing of git's is started here
+    if found.exit_code != 0:  # where there is no repository it has nothing to tell, and says so with 0
+        said = found.stderr.decode("utf-8", "replace").strip()
+        raise WorkFailed("confinement", f"jail_git_config: git cannot read its settings here ({said[-300:]})")
     for scope, name, value in _settings(found.stdout):
         if scope in ("local", "worktree") and _is_unsafe(name, value, workdir):
             raise WorkFailed(

@@ -1,6 +1,6 @@
 """A card for a command-line agent: which program, with which order, under which model's name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_never
@@ -8,10 +8,12 @@ from typing import Any, assert_never
 from delegation.card import Card, Lane
 from delegation.errors import UsageError
 from delegation.harnesses.admission import checked_order, program_problem
+from delegation.harnesses.dsh import TERMINAL
 from delegation.harnesses.order import HarnessName, Order
 from delegation.harnesses.pools import endpoint_of
 from delegation.harnesses.registry import Named
 from delegation.ids import Prefix
+from delegation.masking import is_secret
 from delegation.models.entry import Entry
 from delegation.models.lanes import check_lane
 from delegation.request import Agent
@@ -45,12 +47,27 @@ _OF_PROGRAMS = ("effort", "sandbox", "allow_over_quota")
 
 @dataclass(frozen=True)
 class Chosen:
-    """What admission needs of it. `entry` has the model where one of the catalogue does the thinking."""
+    """What admission needs of it. `entry` has the model where one of the catalogue does the thinking. `secrets` are the
+    variables of the program's own table that no request may show; the order has them no more."""
 
     agent: Agent
     order: Order
     entry: Entry
     warnings: tuple[str, ...]
+    secrets: Mapping[str, str]
+
+    def chain_of(self, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        """Those of the model's chain that the program can ask; none for one that has a plan and a login of its own."""
+        if self.order.harness != "claude":
+            return ()
+        return tuple(each for each in entries if each.endpoint.format == "anthropic_messages")
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """Names of the caller's variables that the program also gets; a pattern may end in `*`."""
+        if self.order.harness == "dsh":
+            return TERMINAL
+        return self.order.template.passthrough if self.order.template else ()
 
 
 def chosen(
@@ -67,11 +84,14 @@ def chosen(
     program_problem(harness, settings, named.template)
     entry = entry_of(agent) if harness == "claude" else None
     endpoint = entry.endpoint if entry else None
-    order = checked_order(harness, _task(card, harness, folder), settings, endpoint=endpoint, template=named.template)
-    order = order.order.model_copy(update={"variables": _carried(settings)})
+    given = named.template.environment if named.template else {}
+    secrets = {name: value for name, value in given.items() if is_secret(name, value)}
+    template = named.template.without(secrets) if named.template else None
+    order = checked_order(harness, _task(card, harness, folder), settings, endpoint=endpoint, template=template).order
+    order = order.model_copy(update={"variables": _carried(settings)})
     entry = entry or Entry(endpoint_of(order), "catalogue")
     check_lane(lane, entry)
-    return Chosen(agent, order, entry, (*order.warnings, *_unheard(card)))
+    return Chosen(agent, order, entry, (*order.warnings, *_unheard(card)), secrets)
 
 
 def refuse_program_options(card: Card) -> None:
@@ -128,4 +148,11 @@ def _unheard(card: Card) -> tuple[str, ...]:
 
 
 def _carried(settings: Settings) -> dict[str, str]:
-    return {name: value for name in _CARRIED if (value := settings.environ.get(name))}
+    given = {name: value for name in _CARRIED if (value := settings.environ.get(name))}
+    return {name: str(settings.path(value)) if _is_place(name, value) else value for name, value in given.items()}
+
+
+def _is_place(name: str, value: str) -> bool:
+    """Relative ones mean from the caller's folder, which the worker does not work in."""
+    is_program = name.endswith(("_BIN", "_LAUNCHER")) and "/" in value
+    return is_program or name == "CODEX_HOME" or name.endswith(("_STATE_DIR", "_FILE"))

@@ -6,8 +6,9 @@ from delegation.confinement import find_confiner
 from delegation.errors import EndpointError, UsageError, WorkFailed
 from delegation.harnesses.claude_events import ClaudeReader
 from delegation.harnesses.harness import Command, Ended, Job, Probe, Said
+from delegation.harnesses.installed import program_path
 from delegation.harnesses.order import HarnessName
-from delegation.harnesses.surroundings import environment_of, home_of, needed_program, program_path, walls_of
+from delegation.harnesses.surroundings import environment_of, home_of, needed_program, walls_of
 from delegation.harnesses.versions import version_of
 from delegation.harnesses.words import spoken_failure
 from delegation.models.addresses import checked_url

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from delegation.harnesses.harness import Progress, Said, Stream
+from delegation.harnesses.harness import Progress, Said, Stream, count_in, word_in
 from delegation.harnesses.lines import event_in
 from delegation.harnesses.sanitising import one_line
 from delegation.receipt import Usage
@@ -45,7 +45,7 @@ class ClaudeReader:
             session_id=self._session_id,
             usage=_usage(result.get("usage")),
             response_model=self._model,
-            turns=result.get("num_turns") or self._turns,
+            turns=count_in(result.get("num_turns")) or self._turns,
             tool_calls=self._tool_calls,
             last_command_exit=None if self._last_shell_failed is None else int(self._last_shell_failed),
             command_failures=self._failures,
@@ -63,11 +63,11 @@ class ClaudeReader:
             return None
         status = result.get("api_error_status")
         words = [str(result.get("result") or result.get("subtype") or "")]
-        words += [str(error) for error in result.get("errors") or []]
+        words += [str(error) for error in _list(result.get("errors"))]
         return f"{f'status {status}: ' if status else ''}{' '.join(words)}"
 
     def _event(self, event: dict[str, Any]) -> Progress | None:
-        self._session_id = event.get("session_id") or self._session_id
+        self._session_id = word_in(event.get("session_id")) or self._session_id
         match event.get("type"), event.get("subtype"):
             case "system", "init":
                 return Progress("started", f"session {self._session_id}")
@@ -123,12 +123,15 @@ class ClaudeReader:
 
 
 def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
-    content = message.get("content")
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return [block for block in _list(message.get("content")) if isinstance(block, dict)]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _denials(result: dict[str, Any]) -> tuple[str, ...]:
-    denied = result.get("permission_denials") or []
+    denied = _list(result.get("permission_denials"))
     names = [str(each.get("tool_name")) for each in denied if isinstance(each, dict)]
     return (one_line(f"it was denied: {', '.join(names)}"),) if names else ()
 
@@ -137,8 +140,9 @@ def _usage(value: Any) -> Usage:
     """`input_tokens` there is the part that was not cached; ours counts all of it."""
     if not isinstance(value, dict):
         return Usage()
-    cached, made = value.get("cache_read_input_tokens") or 0, value.get("cache_creation_input_tokens") or 0
-    fresh, output = value.get("input_tokens"), value.get("output_tokens")
+    names = ("cache_read_input_tokens", "cache_creation_input_tokens", "input_tokens", "output_tokens")
+    cached, made, fresh, output = (count_in(value.get(name)) for name in names)
+    cached, made = cached or 0, made or 0
     if not any((cached, made, fresh, output)):
         return Usage()
     return Usage(

@@ -8,13 +8,14 @@ from delegation.errors import EndpointError, WorkFailed
 from delegation.harnesses.codex_events import CodexReader
 from delegation.harnesses.codex_login import codex_home, login_state
 from delegation.harnesses.codex_models import DANGER
+from delegation.harnesses.codex_sessions import thread_usage
 from delegation.harnesses.harness import Command, Ended, Job, Probe, Said
+from delegation.harnesses.installed import program_path
 from delegation.harnesses.nesting import confiner_around
 from delegation.harnesses.order import HarnessName
-from delegation.harnesses.surroundings import environment_of, home_of, needed_program, program_path, walls_of
+from delegation.harnesses.surroundings import environment_of, home_of, needed_program, walls_of
 from delegation.harnesses.versions import at_least, version_of
 from delegation.harnesses.words import spoken_failure
-from delegation.receipt import Usage
 from delegation.settings import Settings
 
 _NEEDED = {"gpt-6.1": (0, 164)}
@@ -59,8 +60,7 @@ class Codex:
             raise WorkFailed("config", problem)
         if login_state(self._settings) == "api_key":
             raise WorkFailed("auth", _LOGIN_PROBLEMS["api_key"])
-        home = codex_home(self._settings)
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        home = _home(self._settings)
         (home_of(job) / "sqlite").mkdir(mode=0o700, exist_ok=True)
         env = environment_of(job, self._settings, extra={"CODEX_HOME": str(home)})
         walls = walls_of(job, self._settings, env, readable=_installation(program), writable=(home,))
@@ -75,7 +75,9 @@ class Codex:
         )
 
     def reader(self, job: Job) -> CodexReader:
-        return CodexReader(job.thread_usage if job.order.resume else Usage())
+        if job.order.resume is None:
+            return CodexReader()
+        return CodexReader(thread_usage(codex_home(self._settings), job.order.resume) or job.thread_usage)
 
     def failure(self, ended: Ended, said: Said) -> EndpointError | None:
         """Exit code 0 counts only with a finished turn; words decide the kind."""
@@ -94,6 +96,16 @@ class Codex:
         if ended.exit_code == 0 and not said.turns:
             return EndpointError("empty_answer", "codex ended with exit code 0 and reported nothing")
         return EndpointError("process", f"codex ended with exit code {ended.exit_code} before its turn was finished")
+
+
+def _home(settings: Settings) -> Path:
+    home = codex_home(settings)
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        said = f"the folder of the Codex login, {str(home)!r}, cannot be made ({error.strerror}): see CODEX_HOME"
+        raise WorkFailed("config", said) from error
+    return home
 
 
 def native(program: Path) -> Path:

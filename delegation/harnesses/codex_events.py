@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from delegation.harnesses.harness import Progress, Said, Stream
+from delegation.harnesses.harness import Progress, Said, Stream, count_in, word_in
 from delegation.harnesses.lines import event_in
 from delegation.harnesses.sanitising import one_line
 from delegation.receipt import Usage
@@ -19,11 +19,15 @@ _NOT_FAILURES = re.compile(r"^(?:Reading (?:additional input|prompt) from stdin|
 _STDERR_LINES = 20
 
 
-class CodexReader:
-    """`thread_usage` is what the thread had used before this run."""
+NOTHING_USED = Usage(input_tokens=0, output_tokens=0, cached_tokens=0)
 
-    def __init__(self, thread_usage: Usage) -> None:
-        self._before = thread_usage
+
+class CodexReader:
+    """`used_before` is what the thread had used before this run, None where nobody knows: then nobody knows what this
+    run uses either."""
+
+    def __init__(self, used_before: Usage | None = NOTHING_USED) -> None:
+        self._before = used_before or Usage()
         self._open: set[str] = set()
         self._answer: str | None = None
         self._session_id: str | None = None
@@ -70,14 +74,14 @@ class CodexReader:
     def _event(self, event: dict[str, Any]) -> Progress | None:
         match event.get("type"):
             case "thread.started":
-                self._session_id = event.get("thread_id") or self._session_id
+                self._session_id = word_in(event.get("thread_id")) or self._session_id
                 return Progress("started", f"thread {self._session_id}")
             case "turn.started":
                 self._turns += 1
                 self._complete = False
             case "turn.completed":
                 self._complete, self._problem, self._turn_failed = True, None, None
-                self._thread_usage = _usage(event.get("usage"))
+                self._thread_usage = usage_in(event.get("usage"))
             case "turn.failed":
                 self._complete, self._turn_failed = False, _message(event.get("error"))
             case "error":
@@ -142,13 +146,14 @@ def _message(value: Any) -> str:
     return str(value)
 
 
-def _usage(value: Any) -> Usage | None:
+def usage_in(value: Any) -> Usage | None:
+    """What an object of Codex says of a thread's tokens; None where it is no object."""
     if not isinstance(value, dict):
         return None
     return Usage(
-        input_tokens=value.get("input_tokens"),
-        output_tokens=value.get("output_tokens"),
-        cached_tokens=value.get("cached_input_tokens"),
+        input_tokens=count_in(value.get("input_tokens")),
+        output_tokens=count_in(value.get("output_tokens")),
+        cached_tokens=count_in(value.get("cached_input_tokens")),
     )
 
 
@@ -164,4 +169,5 @@ def _difference(total: Usage | None, before: Usage) -> Usage:
 
 
 def _less(total: int | None, before: int | None) -> int | None:
-    return None if total is None else max(total - (before or 0), 0)
+    """A total that fell is of another thread, or counted otherwise."""
+    return None if total is None or before is None or total < before else total - before

@@ -15,6 +15,7 @@ from delegation.settings import Settings
 
 _MARK = "auth_failed.json"
 _MOST_BYTES = 1024 * 1024
+_SHORTEST_SECRET = 20  # an account's name is shorter
 
 
 def codex_home(settings: Settings) -> Path:
@@ -33,21 +34,50 @@ def login_state(settings: Settings) -> LoginState:
     home = codex_home(settings)
     if (home / "auth.json").is_file():
         return "api_key" if _is_api_key(home / "auth.json") else "ok"
-    config = text_or_none(home / "config.toml") or ""
+    config = _text(home / "config.toml") or ""
     return "unknown" if "cli_auth_credentials_store" in config or "model_provider" in config else "missing"
 
 
 def _is_api_key(path: Path) -> bool:
     try:
-        login = json.loads(text_or_none(path) or "null")
-    except (OSError, ValueError):
+        login = json.loads(_text(path) or "null")
+    except ValueError:
         return False
     return isinstance(login, dict) and bool(login.get("OPENAI_API_KEY")) and not login.get("tokens")
 
 
-def stop_for_auth(settings: Settings) -> None:
-    """Remember that this login was refused."""
-    publish(state_folder(settings, "codex") / _MARK, json.dumps({"auth": _fingerprint(settings)}))
+def _text(path: Path) -> str | None:
+    try:
+        return text_or_none(path)
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def login_secrets(settings: Settings) -> tuple[str, ...]:
+    """The tokens and keys of the login, which every command of Codex may read: for a mask only."""
+    try:
+        login = json.loads(_text(codex_home(settings) / "auth.json") or "null")
+    except (ValueError, RecursionError):
+        return ()
+    given = login if isinstance(login, dict) else {}
+    tokens = given.get("tokens")
+    found = [given.get("OPENAI_API_KEY"), *(tokens.values() if isinstance(tokens, dict) else ())]
+    return tuple(each for each in found if isinstance(each, str) and len(each) >= _SHORTEST_SECRET)
+
+
+def login_mark(settings: Settings) -> str:
+    """What tells this login from the one that the next `codex login` makes; no part of it."""
+    return _fingerprint(settings)
+
+
+def stop_for_auth(settings: Settings, used: str | None = None) -> None:
+    """Remember that the login was refused which a run began with: `used` is its mark, without it that of now.
+
+    One that became another one while the run was at work has not been refused: nothing is stopped.
+    """
+    now = _fingerprint(settings)
+    if used in (None, now):
+        publish(state_folder(settings, "codex") / _MARK, json.dumps({"auth": now}))
 
 
 def auth_stopped(settings: Settings) -> bool:

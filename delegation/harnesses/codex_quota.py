@@ -1,9 +1,7 @@
 """How much of the week's plan is used, from what Codex itself wrote down in its session files."""
 
 import json
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,13 +11,12 @@ from delegation.chat.durations import plain_number
 from delegation.chat.retry_after import body_moment
 from delegation.errors import UsageError
 from delegation.harnesses.codex_login import codex_home
+from delegation.harnesses.codex_sessions import last_lines, newest_sessions
 from delegation.settings import Settings
 
 _WEEK_MINUTES = 7 * 24 * 60
 _FEWEST_MINUTES = _WEEK_MINUTES // 2  # what a plan calls a week is nearly one
 _USED = "% of the week's Codex plan is used"
-_MOST_FILES = 40
-_TAIL_BYTES = 512 * 1024
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class WeeklyQuota:
 def weekly_quota(home: Path, now: datetime | None = None) -> WeeklyQuota | None:
     """The newest weekly figure in the newest session files; None where there is none, or its week is over."""
     moment = now or datetime.now(UTC)
-    for path in _newest_sessions(home / "sessions"):
+    for path in newest_sessions(home):
         found = next(_figures(path), None)
         if found is not None:
             return None if found.resets_at is not None and found.resets_at <= moment else found
@@ -65,46 +62,9 @@ def quota_in(warnings: Sequence[str]) -> str | None:
     return next((each for each in warnings if _USED in each), None)
 
 
-def _newest_sessions(folder: Path) -> list[Path]:
-    """The newest rollouts by their last change, found by their dated folders, so that years of them cost nothing."""
-    found: list[tuple[float, Path]] = []
-    for day in _dated(folder, 3):
-        found += _rollouts(day)
-        if len(found) >= _MOST_FILES:
-            break
-    return [path for _, path in sorted(found, reverse=True)[:_MOST_FILES]]
-
-
-def _rollouts(day: Path) -> Iterator[tuple[float, Path]]:
-    """Those of one day with their last change; what cannot be listed, or goes meanwhile, is not there."""
-    with suppress(OSError):
-        for entry in os.scandir(day):
-            if (
-                entry.name.startswith("rollout-")
-                and entry.name.endswith(".jsonl")
-                and entry.is_file(follow_symlinks=False)
-            ):
-                yield entry.stat(follow_symlinks=False).st_mtime, Path(entry.path)
-
-
-def _dated(folder: Path, levels: int) -> Iterator[Path]:
-    """Folders so many levels down, newest name first; what cannot be listed is not there."""
-    if levels == 0:
-        yield folder
-        return
-    try:
-        names = sorted(
-            (entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)), reverse=True
-        )
-    except OSError:
-        return
-    for name in names:
-        yield from _dated(folder / name, levels - 1)
-
-
 def _figures(path: Path) -> Iterator[WeeklyQuota]:
     """Figures of one file, newest first; a line that cannot be read is none."""
-    for line in reversed(_last_lines(path)):
+    for line in reversed(last_lines(path)):
         if b'"rate_limits"' not in line:
             continue
         try:
@@ -115,16 +75,6 @@ def _figures(path: Path) -> Iterator[WeeklyQuota]:
             continue
         if as_of.tzinfo is not None and (found := _weekly(limits, as_of)) is not None:
             yield found
-
-
-def _last_lines(path: Path) -> list[bytes]:
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _TAIL_BYTES))
-            return file.read(_TAIL_BYTES).splitlines()
-    except OSError:
-        return []
 
 
 def _limits(event: dict[str, Any]) -> dict[str, Any]:

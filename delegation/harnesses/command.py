@@ -6,10 +6,11 @@ from typing import Any
 
 from delegation.confinement import find_confiner
 from delegation.errors import EndpointError, WorkFailed
-from delegation.harnesses.harness import Command, Ended, Job, Probe, Progress, Said, Stream, usage_by_names
+from delegation.harnesses.harness import Command, Ended, Job, Probe, Progress, Said, Stream, usage_by_names, word_in
+from delegation.harnesses.installed import program_path
 from delegation.harnesses.order import HarnessName
 from delegation.harnesses.sanitising import one_line
-from delegation.harnesses.surroundings import environment_of, needed_program, program_path, walls_of
+from delegation.harnesses.surroundings import environment_of, needed_program, walls_of
 from delegation.harnesses.template import Template
 from delegation.harnesses.words import kind_in, spoken_failure
 from delegation.settings import Settings
@@ -96,9 +97,9 @@ class CommandReader:
         return False
 
     def line(self, stream: Stream, text: str) -> Progress | None:
+        if (room := MOST_CHARACTERS - self._characters[stream]) > 0:
+            self._kept[stream].append(text[:room])
         self._characters[stream] += len(text) + 1
-        if self._characters[stream] <= MOST_CHARACTERS:
-            self._kept[stream].append(text)
         return Progress("text", one_line(text)) if stream == "stdout" and text.strip() else None
 
     def said(self) -> Said:
@@ -138,10 +139,9 @@ def _from_json(stdout: str, stderr: str) -> Said:
     answer = next(
         (result[name] for name in _ANSWERS if isinstance(result.get(name), str) and result[name].strip()), None
     )
-    session_id = result.get("session_id") or result.get("conversation_id")
     return Said(
         answer=answer,
-        session_id=session_id if isinstance(session_id, str) else None,
+        session_id=word_in(result.get("session_id")) or word_in(result.get("conversation_id")),
         usage=usage_by_names(result.get("usage"), _COUNTS),
         turns=1,
         problem=_problem(result, answer, stderr),

@@ -10,13 +10,15 @@ from typing import Any
 from delegation.errors import EndpointError
 from delegation.files import text_or_none
 from delegation.harnesses.harness import Command, Ended, Job, Probe, Progress, Said, Stream, usage_by_names
+from delegation.harnesses.installed import program_path
 from delegation.harnesses.order import HarnessName
 from delegation.harnesses.sanitising import one_line
-from delegation.harnesses.surroundings import environment_of, needed_program, program_path
+from delegation.harnesses.surroundings import environment_of, needed_program
 from delegation.harnesses.words import spoken_failure
 from delegation.settings import Settings
 
-_TERMINAL = ("HERDR*", "DSH*", "TMUX*", "TERM_PROGRAM", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY")
+TERMINAL = ("HERDR*", "DSH*", "TMUX*", "TERM_PROGRAM", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY")
+"""Variables of the session that asks: its launcher opens a terminal there."""
 _GOOD = ("done", "ok", "success", "completed", "passed")
 _COUNTS = {
     "input_tokens": ("input_tokens", "input", "prompt", "in"),
@@ -56,7 +58,7 @@ class Dsh:
         )
         return Command(
             argv=(str(program), *map(str, words)),
-            env=environment_of(job, self._settings, extra=home, passthrough=_TERMINAL),
+            env=environment_of(job, self._settings, extra=home, passthrough=TERMINAL),
             confined_by="dsh launcher",
         )
 
@@ -96,7 +98,7 @@ class DshReader:
         if result is None:
             return Said()
         summary, code = result.get("summary"), result.get("rc")
-        code = code if isinstance(code, int) else None
+        code = code if isinstance(code, int) and not isinstance(code, bool) else None
         status = str(result.get("status") or "").lower()
         good = status in _GOOD or (not status and code == 0)
         return Said(

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from delegation.harnesses.harness import Progress, Said, Stream
+from delegation.harnesses.harness import Progress, Said, Stream, count_in, word_in
 from delegation.harnesses.sanitising import one_line
 from delegation.receipt import Usage
 
@@ -47,9 +47,9 @@ class GeminiReader:
         answer = result.get("response")
         return Said(
             answer=answer if isinstance(answer, str) and answer.strip() else None,
-            session_id=result.get("conversation_id") or result.get("session_id") or None,
+            session_id=word_in(result.get("conversation_id")) or word_in(result.get("session_id")),
             usage=_usage(result.get("usage")),
-            turns=_number(result.get("num_turns")) or 0,
+            turns=count_in(result.get("num_turns")) or 0,
             warnings=_denied(result),
             problem=_problem(result, complaints, self._stderr),
             complete=True,
@@ -112,7 +112,7 @@ def _all_zero(usage: Any) -> bool:
     """Usage that was never told is unknown; told as nothing at all, no model was at work."""
     if not isinstance(usage, dict):
         return False
-    counted = [_number(usage.get(name)) for name in _COUNTED if name in usage]
+    counted = [count_in(usage.get(name)) for name in _COUNTED if name in usage]
     return bool(counted) and not any(counted)
 
 
@@ -120,11 +120,7 @@ def _usage(usage: Any) -> Usage:
     if not isinstance(usage, dict) or _all_zero(usage):
         return Usage()
     return Usage(
-        input_tokens=_number(usage.get("input_tokens")),
-        output_tokens=_number(usage.get("output_tokens")),
-        cached_tokens=_number(usage.get("cache_read_tokens")),
+        input_tokens=count_in(usage.get("input_tokens")),
+        output_tokens=count_in(usage.get("output_tokens")),
+        cached_tokens=count_in(usage.get("cache_read_tokens")),
     )
-
-
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -37,7 +37,8 @@ class Job:
     """One run. `place` is a folder of this run alone, outside the tree; `workdir` lies in `tree`.
 
     `writable` and `readable` are what the tree needs beside itself: its git folder and object store, the repository's
-    git data. `thread_usage` is what a thread that is resumed had used before. `key` belongs to `order.endpoint`.
+    git data. `thread_usage` is what a thread that is resumed had used before, None where nobody knows. `key` belongs
+    to `order.endpoint`.
     """
 
     order: Order
@@ -52,7 +53,7 @@ class Job:
     network: bool = True
     search_path: str | None = None
     most_processes: int = 512
-    thread_usage: Usage = _NOTHING_KNOWN
+    thread_usage: Usage | None = None
     endpoint: Endpoint | None = None
     key: str | None = None
 
@@ -89,11 +90,21 @@ class Progress:
     detail: str
 
 
+def count_in(value: Any) -> int | None:
+    """The value where it is a count, whatever a program put there."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def word_in(value: Any) -> str | None:
+    """The value where it is a text that says something."""
+    return value if isinstance(value, str) and value.strip() else None
+
+
 def usage_by_names(value: Any, names: Mapping[str, tuple[str, ...]]) -> Usage:
-    """Counts of tokens under whatever names a program has for them; the first name that holds a number counts."""
+    """Counts of tokens under whatever names a program has for them; the first name that holds a count is taken."""
     counts: Mapping[str, Any] = value if isinstance(value, dict) else {}
     found = {
-        ours: next((counts[name] for name in theirs if isinstance(counts.get(name), int)), None)
+        ours: next((count for name in theirs if (count := count_in(counts.get(name))) is not None), None)
         for ours, theirs in names.items()
     }
     return Usage(**found)  # type: ignore[arg-type]  # a dict by name has no narrower type

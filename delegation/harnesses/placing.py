@@ -48,7 +48,7 @@ def job_in(
         network=network,
         search_path=search_path,
         most_processes=most_processes,
-        thread_usage=thread_usage or Usage(),
+        thread_usage=thread_usage,
         endpoint=endpoint,
         key=key,
     )

@@ -1,5 +1,6 @@
 """One job as the older polls show it: their words, their field names, every text safe and bounded."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,8 @@ RESULT_FILE = "harness.json"
 _BEGUN_FILE = "harness_begun.txt"
 _ANSWER_FIELD: dict[HarnessName, str] = {"codex": "final_response"}
 _THREAD_FIELD: dict[HarnessName, str] = {"gemini": "conversation_id"}
+_ANSWERS = ("final_response", "response")
+_ANSWERS_TOGETHER, _SHORTEST_ANSWER = 24_000, 300
 PERSIST_ERROR = "persist_error: "
 """How the warning begins that tells of a result which could not be written down."""
 
@@ -71,6 +74,20 @@ def ended_fields(result: HarnessResult, *, status: JobStatus | None = None) -> d
     if cut:
         fields |= {"truncated": True, f"{name}_length": len(result.answer or "")}
     return {**safe_json(fields), name: answer}
+
+
+def with_shorter_answers(jobs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same jobs, whose answers together are not too long for one reply: each may have an equal part."""
+    answers = [name for job in jobs for name in _ANSWERS if job.get(name)]
+    most = max(_SHORTEST_ANSWER, _ANSWERS_TOGETHER // max(len(answers), 1))
+    return [_shortened(job, most) for job in jobs]
+
+
+def _shortened(job: dict[str, Any], most: int) -> dict[str, Any]:
+    long = {name: str(job[name]) for name in _ANSWERS if len(str(job.get(name) or "")) > most}
+    cut = {name: text[:most] for name, text in long.items()}
+    lengths = {f"{name}_length": job.get(f"{name}_length", len(text)) for name, text in long.items()}
+    return {**job, **cut, **lengths, **({"truncated": True} if long else {})}
 
 
 def unfinished_fields(

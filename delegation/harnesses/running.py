@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from delegation.chat.history import clean
 from delegation.errors import EndpointError
 from delegation.harnesses.harness import Command, Ended, Harness, Job, OnProgress, Progress, Reader, Said, Stream
 from delegation.harnesses.lines import Activity, Lines
@@ -25,6 +26,7 @@ _KEPT = Limit(head=64_000, tail=192_000)
 MOST_ANSWER_CHARACTERS = 200_000
 _LOOK_SECONDS = 0.1
 _LOG_BYTES = 32 * 1024 * 1024
+_UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 _LATE = "it had finished its answer when the cancel came; the answer is kept"
 
 
@@ -83,8 +85,8 @@ def _run(command: Command, job: Job, listening: "_Listening", stop: threading.Ev
         stderr_limit=_KEPT,
         cancelled=stop,
         most_processes=job.most_processes,
-        on_stdout=listening.stdout.feed,
-        on_stderr=listening.stderr.feed,
+        on_stdout=listening.hear_stdout,
+        on_stderr=listening.hear_stderr,
     )
 
 
@@ -106,24 +108,31 @@ class _Listening:
     def busy(self) -> bool:
         return self._reader.busy
 
+    def hear_stdout(self, data: bytes) -> None:
+        self.activity.note()  # dots without a line end are a sign of life, too
+        self.stdout.feed(data)
+
+    def hear_stderr(self, data: bytes) -> None:
+        self.activity.note()
+        self.stderr.feed(data)
+
     def finished(self) -> Said:
         for stream in (self.stdout, self.stderr):
             stream.close()
         with self._lock:
-            said = self._reader.said()
+            said = _account(self._reader)
         more = [f"{self.stdout.dropped} lines were too long to be read"] if self.stdout.dropped else []
         more += [self._broken] if self._broken else []
         return replace(said, warnings=(*said.warnings, *more))
 
     def _take(self, stream: Stream, text: str) -> None:
-        self.activity.note()
         text = self._mask.text(text)
         with self._lock:
             if self._log is not None:
                 self._log.write(f"{text}\n".encode("utf-8", "replace"))
             try:
                 progress = self._reader.line(stream, text)
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            except _UNREADABLE as error:
                 self._broken = f"a line of its output could not be read ({type(error).__name__})"
                 return
         if progress is not None:
@@ -134,6 +143,26 @@ class _Listening:
             self._on_progress(progress)
         except Exception as error:  # whoever listens must not stop the pipes
             self._broken = f"progress could not be told ({type(error).__name__})"
+
+
+def _account(reader: Reader) -> Said:
+    """What the program said of itself, in characters that every file and every database takes."""
+    try:
+        said = reader.said()
+    except _UNREADABLE as error:
+        return Said(problem=f"its own account could not be read ({type(error).__name__})")
+    return replace(
+        said,
+        answer=_cleaned(said.answer),
+        session_id=_cleaned(said.session_id),
+        response_model=_cleaned(said.response_model),
+        problem=_cleaned(said.problem),
+        warnings=tuple(map(clean, said.warnings)),
+    )
+
+
+def _cleaned(text: str | None) -> str | None:
+    return None if text is None else clean(text)
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """A program of the user's as a command-line agent: how it is called and where it leaves its answer."""
 
 import re
+from collections.abc import Container
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -38,6 +39,11 @@ class Template(Value):
             if name not in _FIELDS:
                 raise ValueError(f"{{{name}}} is not known; it knows {', '.join(f'{{{known}}}' for known in _FIELDS)}")
         return argv
+
+    def without(self, names: Container[str]) -> "Template":
+        """The same without these variables."""
+        kept = {name: value for name, value in self.environment.items() if name not in names}
+        return self.model_copy(update={"environment": kept})
 
     def filled(self, **values: str) -> tuple[str, ...]:
         """The argument list with its fields filled in."""

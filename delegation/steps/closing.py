@@ -7,7 +7,7 @@ cancelled before it had a process ends here, too: nobody else hears of it.
 from delegation.errors import WorkFailed
 from delegation.receipt import Receipt
 from delegation.request import DelegationRequest
-from delegation.steps.record import record, record_cancelled, record_lost
+from delegation.steps.record import record, record_cancelled, record_failed, record_lost
 
 
 def close_gone(request: DelegationRequest) -> Receipt:
@@ -25,7 +25,7 @@ def close_ended(request: DelegationRequest, kind: str | None, name: str | None, 
             return record_lost(request, f"its process died before it left a receipt{told}")
         case _:
             reason = f"its flow run ended as {name!r} without a receipt{told}"
-            return record(request, None, None, WorkFailed("process", reason))
+            return record_failed(request, WorkFailed("process", reason))
 
 
 def close_unsubmitted(request: DelegationRequest, reason: str) -> Receipt:

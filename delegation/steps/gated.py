@@ -32,7 +32,7 @@ class Gatekeeper(Protocol):
     def refused(self, error: EndpointError) -> None: ...
 
     def paid(self, cost: Cost, requests: int) -> None:
-        """What an answer, or requests that no answer came of, have cost."""
+        """What an answer has cost, or requests that brought none."""
         ...
 
 

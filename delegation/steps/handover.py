@@ -15,6 +15,8 @@ from delegation.request import DelegationRequest, Endpoint
 from delegation.slots.chain_state import ChainState, chain_state_of
 from delegation.steps.folders import record_folder
 
+_FILES_TOLD = 30
+
 
 def course(request: DelegationRequest) -> ChainState:
     """Where the delegation stands in its chain."""
@@ -38,8 +40,9 @@ def hand_over(request: DelegationRequest, worktree: Worktree, to: Endpoint) -> N
     """
     log = _log(request)
     events = log.events()
-    before = model_at_work(events, (request.endpoint, *request.chain))
-    if before is None or before == to.alias or (state := state_from(events)) is None:
+    state = state_from(events)
+    before = _begun(events) if request.order else model_at_work(events, (request.endpoint, *request.chain))
+    if before is None or before == to.alias or (state is None and request.order is None):
         return
     own = own_events(events)
     earlier = [event for event in own if event["type"] == "handover"]
@@ -55,12 +58,40 @@ def hand_over(request: DelegationRequest, worktree: Worktree, to: Endpoint) -> N
         **{"from": before},
         to=to.alias,
         model=to.model,
-        note=_words(state, before, checkpoint.changed, kind),
+        note=_note_of_program(before, checkpoint.changed)
+        if state is None
+        else _words(state, before, checkpoint.changed, kind),
         tree=checkpoint.tree,
         files=checkpoint.changed_since,
         ref=checkpoint.ref,
         failure_kind=kind,
         failure_message=message,
+    )
+
+
+def _begun(events: Sequence[Event]) -> str | None:
+    """The model on which a program last worked; its log has only how that ended."""
+    for event in reversed(own_events(events)):
+        if event["type"] == "handover":
+            return str(event["to"])
+        if event["type"] == "gave_up" or (event["type"] == "wait" and event.get("asked", True)):
+            return str(event["alias"])
+    return None
+
+
+def note_for(request: DelegationRequest, alias: str) -> str | None:
+    """What a program is told before its task where the model took the work over from another; None where it did not."""
+    own = own_events(_log(request).events())
+    last = next((event for event in reversed(own) if event["type"] == "handover"), None)
+    return last["note"] if last is not None and last["to"] == alias else None
+
+
+def _note_of_program(before: str, changed: tuple[str, ...]) -> str:
+    """A program keeps its own account of what it did, so the files have to tell."""
+    files = f" Files that differ from the beginning: {', '.join(changed[:_FILES_TOLD])}." if changed else ""
+    return (
+        f"Another model ({before}) began the task below and could not go on. You take over in the same folder, as it "
+        f"was left; nobody has checked its work.{files}"
     )
 
 

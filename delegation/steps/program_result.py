@@ -7,27 +7,35 @@ from pathlib import Path
 from delegation.errors import StackError
 from delegation.harnesses.polling import PERSIST_ERROR, keep_result
 from delegation.harnesses.result import HarnessResult
+from delegation.harnesses.running import whole_mask
 from delegation.harnesses.sanitising import exception_text
 from delegation.harnesses.surroundings import state_folder
+from delegation.masking import Mask
 from delegation.request import DelegationRequest
 from delegation.settings import Settings
 from delegation.steps.folders import record_folder
+from delegation.steps.masked_copy import copy_masked
 
 _logger = logging.getLogger(__name__)
 
 
-def with_kept_out(request: DelegationRequest, result: HarnessResult, settings: Settings) -> HarnessResult:
+def with_kept_out(request: DelegationRequest, result: HarnessResult, settings: Settings, mask: Mask) -> HarnessResult:
     """What dsh left for review goes into the record, or where DELEGATE_DSH_STATE_DIR says: its own folder goes with the
-    tree."""
+    tree. What the mask hides is in no file of it, as plain text or escaped in JSON, and in no name."""
     if result.out_dir is None:
         return result
+    left, moved = Path(result.out_dir), result
     try:
         place = _out_folder(request, settings)
         shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(result.out_dir, place, symlinks=True)
-    except (OSError, shutil.Error, StackError) as error:
-        return warned(result, f"what it left for review could not be kept ({exception_text(error)})")
-    return result.model_copy(update={"out_dir": str(place)})
+        missing = copy_masked(left, place, whole_mask(mask, None))
+        moved = result.model_copy(update={"out_dir": str(place)})
+    except (OSError, StackError) as error:
+        missing = (exception_text(error),)
+    if missing:
+        return warned(moved, f"what it left for review could not all be kept ({'; '.join(missing)})")
+    shutil.rmtree(left, ignore_errors=True)
+    return moved
 
 
 def _out_folder(request: DelegationRequest, settings: Settings) -> Path:

@@ -1,5 +1,6 @@
 """Going on with the thread that a command-line agent left in an earlier delegation."""
 
+import re
 from dataclasses import dataclass
 
 from delegation.checkout.worktree import Worktree
@@ -16,6 +17,8 @@ from delegation.request import DelegationRequest
 from delegation.steps.folders import record_folder
 
 _WITH_THREADS: tuple[HarnessName, ...] = ("codex", "gemini", "claude")
+_THREAD = re.compile(r"[A-Za-z0-9][\w.:-]{0,127}", re.ASCII)
+"""It becomes an argument, and the program itself said what it is called."""
 _MOVED = "You work in {root} now; your change from before is in it."
 
 
@@ -32,17 +35,19 @@ class Beginning:
         return self.order.resume is not None
 
 
-def whole(request: DelegationRequest, order: Order) -> Beginning:
-    """From the start. The task of one that goes on says all that was asked by now."""
-    return Beginning(order, request.card.task)
+def whole(request: DelegationRequest, order: Order, note: str | None = None) -> Beginning:
+    """From the start, after a note where another model began. The task of one that goes on says all that was asked by
+    now."""
+    return Beginning(order, "\n\n".join(part for part in (note, request.card.task) if part))
 
 
-def beginning_of(request: DelegationRequest, order: Order, worktree: Worktree) -> Beginning:
-    """The earlier thread where there is one and the program keeps threads; else the whole task."""
-    if request.added is None or request.parent_id is None or order.harness not in _WITH_THREADS:
-        return whole(request, order)
+def beginning_of(request: DelegationRequest, order: Order, worktree: Worktree, note: str | None = None) -> Beginning:
+    """The earlier thread where there is one and the program keeps threads; else the whole task. Whoever takes over from
+    another model gets the note and begins a thread of its own."""
+    if note or request.added is None or request.parent_id is None or order.harness not in _WITH_THREADS:
+        return whole(request, order, note)
     earlier = kept_result(record_folder(request.parent_id))
-    if earlier is None or earlier.harness != order.harness or not earlier.session_id:
+    if earlier is None or earlier.harness != order.harness or not _THREAD.fullmatch(earlier.session_id or ""):
         return whole(request, order)
     added = f"{_MOVED.format(root=worktree.root)}\n\n{request.added}"
     resumed = order.model_copy(update={"resume": earlier.session_id})

@@ -1,6 +1,7 @@
 """Last step: the receipt, on disk before anything else hears of it; then the worktree goes, unless it is needed."""
 
 import contextlib
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from delegation.checkout.worktree import Worktree
 from delegation.errors import WorkFailed
 from delegation.files import text_or_none
 from delegation.outcome import flags_of, outcome_of
-from delegation.receipt import Cost, IgnoredFile, PatchSummary, Receipt, Timings, Verification
+from delegation.receipt import Cost, Flag, IgnoredFile, Outcome, PatchSummary, Receipt, Timings, Verification
 from delegation.records import Entry, Progress
 from delegation.records.dispatch_log import log_dispatch
 from delegation.records.report import size_of
@@ -32,6 +33,34 @@ _TASK_CHARACTERS = 200
 _FINISHED = ("verified", "refuted", "unverified", "no_change", "answered")
 
 
+@dataclass(frozen=True)
+class _End:
+    """What the steps of a delegation came to."""
+
+    request: DelegationRequest
+    patch: Patch | None
+    verification: Verification | None
+    failure: WorkFailed | None
+    cancelled: bool
+    work: Work | None
+
+    @property
+    def outcome(self) -> Outcome:
+        return outcome_of(
+            expects=self.request.card.expects,
+            failed=self.failure is not None,
+            cancelled=self.cancelled,
+            has_patch=self.patch is not None,
+            verification=self.verification,
+        )
+
+    def flags(self, ignored: tuple[IgnoredFile, ...]) -> tuple[Flag, ...]:
+        submitted = self.work is not None and self.work.stop_reason == "submitted"
+        has_patch = self.patch is not None
+        flags = flags_of(outcome=self.outcome, has_patch=has_patch, submitted=submitted, verification=self.verification)
+        return (*flags, "needs_ignored_file") if self.outcome == "no_change" and ignored else flags
+
+
 def record(
     request: DelegationRequest,
     patch: Patch | None,
@@ -43,27 +72,29 @@ def record(
 ) -> Receipt:
     """Publish the receipt of a delegation, whatever became of it. `remarks` join its warnings."""
     begin_step(request.id, "record")
-    entry = records().entry(request.id)
     work = work_of(request.id) or work_from_log(request, "cancelled" if cancelled else "failed")
-    now = datetime.now(UTC)
-    outcome = outcome_of(
-        expects=request.card.expects,
-        failed=failure is not None,
-        cancelled=cancelled,
-        has_patch=patch is not None,
-        verification=verification,
-    )
-    submitted = work is not None and work.stop_reason == "submitted"
-    flags = flags_of(outcome=outcome, has_patch=patch is not None, submitted=submitted, verification=verification)
+    receipt = _receipt_of(_End(request, patch, verification, failure, cancelled, work), remarks)
+    records().write_receipt(receipt)
+    records().write_status(request.id, Progress(step="done", detail=headline_of(receipt)))
+    if load_settings().dispatch_log:
+        log_dispatch(home().root, receipt, tool=request.tool, last_text=work.last_text if work else None)
+    _let_go_of_worktree(request, keep=receipt.outcome not in _FINISHED)
+    if request.key_is_own and receipt.outcome != "failed":  # a failed one can be retried; the sweep has its key
+        with contextlib.suppress(OSError):
+            forget(home(), request.endpoint.key_ref)
+    return receipt
+
+
+def _receipt_of(end: _End, remarks: tuple[str, ...]) -> Receipt:
+    request, patch, work = end.request, end.patch, end.work
+    entry, now = records().entry(request.id), datetime.now(UTC)
     ignored = patch.ignored_outputs if patch else _ignored_outputs(request)
-    if outcome == "no_change" and ignored:
-        flags = (*flags, "needs_ignored_file")
-    receipt = Receipt(
+    return Receipt(
         id=request.id,
-        outcome=outcome,
-        failure_kind=failure.kind if failure else None,
-        failure_message=str(failure) if failure else None,
-        flags=flags,
+        outcome=end.outcome,
+        failure_kind=end.failure.kind if end.failure else None,
+        failure_message=str(end.failure) if end.failure else None,
+        flags=end.flags(ignored),
         expects=request.card.expects,
         agent=request.agent.name,
         agent_source=request.agent.source,
@@ -78,10 +109,10 @@ def record(
         patch=_patch_summary(patch),
         ignored_outputs=ignored,
         branch=patch.branch if patch else None,
-        worktree=_worktree_left(request, outcome),
-        verification=verification,
+        worktree=_worktree_left(request, end.outcome),
+        verification=end.verification,
         warnings=(*_warnings(request, patch, work), *remarks),
-        timings=_timings(entry, work, verification, now),
+        timings=_timings(entry, work, end.verification, now),
         transcript_path=_transcript_path(request.id),
         flow_run_id=entry.flow_run_id,
         ui_url=_ui_url(entry),
@@ -92,15 +123,6 @@ def record(
         model_used=None,
         cost=Cost(amount_usd=None, kind="unknown"),
     ).model_copy(update=_of_work(request, work))
-    records().write_receipt(receipt)
-    records().write_status(request.id, Progress(step="done", detail=headline_of(receipt)))
-    if load_settings().dispatch_log:
-        log_dispatch(home().root, receipt, tool=request.tool, last_text=work.last_text if work else None)
-    _let_go_of_worktree(request, keep=outcome not in _FINISHED)
-    if request.key_is_own and outcome != "failed":  # a failed one can be retried; the keeper's sweep has its key
-        with contextlib.suppress(OSError):
-            forget(home(), request.endpoint.key_ref)
-    return receipt
 
 
 def record_cancelled(request: DelegationRequest) -> Receipt:
@@ -112,8 +134,14 @@ def record_cancelled(request: DelegationRequest) -> Receipt:
 
 def record_lost(request: DelegationRequest, reason: str) -> Receipt:
     """The receipt of a delegation whose process died and cannot be taken up again."""
+    return record_failed(request, WorkFailed("lost", reason))
+
+
+def record_failed(request: DelegationRequest, failure: WorkFailed) -> Receipt:
+    """The receipt of a delegation whose run ended without one. What its tree holds is collected like that of a
+    cancelled one; what was collected before is in it, too, where the tree is gone."""
     patch, remarks = _collected(request)
-    return record(request, patch, None, WorkFailed("lost", reason), remarks=remarks)
+    return record(request, patch, None, failure, remarks=remarks)
 
 
 def work_of(delegation_id: str) -> Work | None:
@@ -137,11 +165,11 @@ def headline_of(receipt: Receipt) -> str:
 
 def _collected(request: DelegationRequest) -> tuple[Patch | None, tuple[str, ...]]:
     """The patch, or none and why. The tree of one that could not be collected stays where it is."""
+    if (patch := collected_before(request.id)) is not None:
+        return patch, ()
     worktree = worktree_of(request.id)
     if worktree is None or not Path(worktree.root).exists():
         return None, ()
-    if (patch := collected_before(request.id)) is not None:
-        return patch, ()
     try:
         with time_limit(_COLLECT_SECONDS):
             return collect(request, worktree), ()

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from delegation.harnesses.account import Account
 from delegation.harnesses.codex_quota import quota_in
 from delegation.harnesses.order import LONGEST_SECONDS, HarnessName
+from delegation.harnesses.polling import with_shorter_answers
 from delegation.harnesses.pools import KINDS
 from mcp_entry.mcp_server.tool_host import Ctx, Tool, ToolHost, expected, key_of, waiting_seconds
 from mcp_entry.mcp_server.tool_wording import for_tools
@@ -17,7 +18,7 @@ from mcp_entry.verbs.program_jobs import account, job_fields, submit_jobs
 from mcp_entry.verbs.service import Service
 from mcp_entry.verbs.wording import jobs_watch_command, jobs_watch_hint
 
-_MOST_TASKS, _MOST_IDS = 64, 40
+_MOST_TASKS = _MOST_IDS = 64
 _TITLES: Mapping[str, str] = {"codex": "Codex", "gemini": "Gemini", "dsh": "dsh"}
 
 Task = Annotated[str, Field(description="Complete in itself.")]
@@ -204,7 +205,7 @@ def _poll(host: ToolHost, harness: HarnessName) -> Callable[..., Any]:
 
 
 def _polled(verbs: Service, harness: HarnessName, ids: Sequence[str]) -> PolledJobs:
-    jobs = [job_fields(verbs, harness, each) for each in ids]
+    jobs = with_shorter_answers([job_fields(verbs, harness, each) for each in ids])
     return PolledJobs(jobs=jobs, account=account(verbs) if harness == "codex" else None)
 
 

@@ -35,7 +35,7 @@ def commands(stack: Terminal) -> Iterator[Any]:
     config.parent.mkdir(exist_ok=True)
 
     def add(name: str, script: Path, more: str = "") -> None:
-        table = f'\n[commands.{name}]\nargv = ["{script}", "{{task_file}}"]\n{more}\n'
+        table = f'\n[commands.{name}]\nargv = ["{script}", "{{task_file}}"]\n{more}\n' if name else more
         config.write_text((before or "") + table, encoding="utf-8")
 
     yield add
@@ -240,3 +240,29 @@ def test_claude_code_gets_the_endpoint_and_the_key_of_its_model(
     assert (ran.code, receipt["outcome"]) == (0, "verified"), ran.stderr
     assert receipt["model_used"] == "local-scripted"
     assert receipt["answer"] == f"{MASK} at {endpoint.base_url.removesuffix('/v1')}"
+
+
+@pytest.mark.slow
+def test_claude_code_goes_on_with_the_next_model_of_a_chain_where_the_first_is_overloaded(
+    stack: Terminal, commands: Any, small_repository: Path, tmp_path: Path
+):
+    result = '{"type":"result","subtype":"success","is_error":%s,"api_error_status":%s,"result":"%s","num_turns":1}'
+    bad, good = result % ("true", "529", "overloaded"), result % ("false", "null", "Repaired.")
+    body = f"cat > said.$ANTHROPIC_MODEL; [ $ANTHROPIC_MODEL = two ] && {FIX} && echo '{good}' && exit 0; echo '{bad}'"
+    place = program(tmp_path, "claude", f"#!/bin/sh\n{body}; exit 1\n").parent
+    with ScriptedEndpoint([]) as endpoint:
+        table = '[models.{}]\nbase_url = "{}"\nmodel = "{}"\nformat = "anthropic"\nchain = {}\n'
+        first, second = (
+            table.format(alias, endpoint.base_url, model, chain)
+            for alias, model, chain in (("first-a", "one", '["second-a"]'), ("second-a", "two", "[]"))
+        )
+        commands("", place, f"\n{first}{second}")
+        env = {"PATH": f"{place}:{stack.environment()['PATH']}"}
+        words = ("run", "Fix it", "--repo", str(small_repository), "--agent", "claude", "--model", "first-a")
+        ran = stack(*words, *JUDGED, env=env)
+    receipt = ran.json
+    assert (ran.code, receipt["outcome"]) == (0, "verified"), ran.stderr
+    assert (receipt["model_used"], receipt["failed_over_from"]) == ("second-a", "first-a")
+    assert [each["failure_kind"] for each in receipt["attempts"]] == ["overloaded", None]
+    patch = (record(stack, receipt) / "patch.diff").read_text(encoding="utf-8")
+    assert "+Another model (first-a) began the task below" in patch

@@ -24,9 +24,11 @@ from tests.doubles.codex import codex_stand_in
 from tests.doubles.harness_jobs import program
 from tests.doubles.waiting import until
 from tests.flows.conftest import ROOT, Terminal, local_model
+from tests.flows.test_slots_shared import api
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 
+SLOTS = "/v2/concurrency_limits/bucket:codex"
 LAUNCHER = """#!/bin/sh
 while [ $# -gt 0 ]; do case "$1" in
   --cwd) cwd="$2";; --model) model="$2";; --task-file) task="$2";; --out-dir) out="$2";; *) exit 9;;
@@ -114,9 +116,11 @@ def test_the_watcher_hears_of_an_end_from_the_server(stack: Terminal, small_repo
 def test_a_job_whose_process_is_killed_twice_was_killed_and_leaves_no_orphan(
     stack: Terminal, small_repository: Path, tmp_path: Path
 ):
-    """The first time it begins again, from its prompt; the second time it is given up."""
+    """The first time it begins again, from its prompt; the second time it is given up, and the next one has its place:
+    the slot, the project and the checkout. It has a daemon that holds no pipe, in a session of its own."""
     marker = str(tmp_path / "never")
-    waits = f"until [ -e {marker} ]; do sleep 0.2; done"
+    daemon = f"env -i setsid /bin/sh -c 'exec <&- >&- 2>&-; cd /; /bin/sleep 300; :' {tmp_path}/codex &"
+    waits = f"{daemon} until [ -e {marker} ]; do sleep 0.2; done"
     env = {"DELEGATE_CODEX_BIN": str(codex_stand_in(tmp_path, waits)), "CODEX_HOME": str(tmp_path / "login")}
     verbs = Service(load_settings(stack.environment(env), cwd=small_repository))
     task = {"task": "Wait", "workdir": str(small_repository)}
@@ -131,6 +135,12 @@ def test_a_job_whose_process_is_killed_twice_was_killed_and_leaves_no_orphan(
     found = until(lambda: ended_as(verbs, job), 120, "it was given up")
     assert (found["status"], found["retry_count"]) == ("killed_on_restart", 1)
     assert verbs.receipt(job).failure_kind == "lost"
+    assert not alive_with(str(tmp_path / "codex"))
+    codex_stand_in(tmp_path)  # the next one finds a program that ends
+    (after,) = [each.id for each in submit_jobs(verbs, "codex", [task], tool="submit_codex", keys=[None])]
+    found = until(lambda: ended_as(verbs, after), 120, "the next one has its place")
+    assert found["status"] == "done"
+    until(lambda: api(stack, "GET", SLOTS)["active_slots"] == 0, 90, "every slot is free")
 
 
 def ended_as(verbs: Service, job: str) -> dict[str, Any] | None:
