@@ -6,7 +6,6 @@ is not done again, and what is running is only waited for.
 
 import time
 
-from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.exceptions import TerminationSignal
 
@@ -18,12 +17,13 @@ from tasks import notify, publish
 from tasks.children import Children
 from tasks.delegation import unseen
 from tasks.expected import log_only_unexpected_tracebacks
+from tasks.parameters import checked_flow
 from tasks.patience import Patience
 
 _LOOK_SECONDS = 1.0
 
 
-@flow(name="comparison", persist_result=False)
+@checked_flow("comparison")
 def comparison(
     card: Card | None = None,
     models: list[str] | None = None,

@@ -4,7 +4,6 @@ The record on disk is the truth; Prefect executes, shows and retries. A step tha
 collected and verified all the same, and every run that got past `prepare` ends with a receipt.
 """
 
-from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.exceptions import TerminationSignal
 from prefect.logging import get_run_logger
@@ -22,9 +21,10 @@ from tasks import delegation as tasks
 from tasks.delegation import unseen
 from tasks.expected import log_only_unexpected_tracebacks
 from tasks.gate import ComeBack
+from tasks.parameters import checked_flow
 
 
-@flow(name="delegation", persist_result=False)
+@checked_flow("delegation")
 def delegation(card: Card | None = None, request: DelegationRequest | None = None) -> State:
     """Do one piece of work on another model and judge the result.
 

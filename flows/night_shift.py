@@ -8,7 +8,6 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.exceptions import TerminationSignal
 from prefect.logging import get_run_logger
@@ -18,13 +17,14 @@ from delegation import steps
 from delegation.errors import DelegateError
 from delegation.night.scheduler import decide
 from delegation.night.shift import Shift
-from delegation.night.terms import Terms
+from delegation.night.terms import terms_of
 from delegation.night.values import Decision
 from delegation.shared_state import SharedState
 from tasks import night, notify, publish
 from tasks.children import Children
 from tasks.delegation import unseen
 from tasks.expected import log_only_unexpected_tracebacks
+from tasks.parameters import checked_flow
 from tasks.patience import Patience
 
 _LOOK_SECONDS = 1.0
@@ -35,7 +35,7 @@ def _run_name() -> str:
     return f"Night of {Path(flow_run.get_parameters()['cards']).name}"
 
 
-@flow(name="night_shift", flow_run_name=_run_name, persist_result=False)
+@checked_flow("night_shift", flow_run_name=_run_name)
 def night_shift(
     cards: str,
     until: str | None = None,
@@ -55,10 +55,10 @@ def night_shift(
     (`delegate night` gives it); none means the stack's own.
     """
     log_only_unexpected_tracebacks()
-    terms = Terms(
-        cards=cards, until=until, budget_usd=budget_usd, in_flight=in_flight, error_rate=error_rate,
-        time_zone=time_zone, name=name, notify=notify, surroundings=surroundings,
-    )  # fmt: skip
+    terms = terms_of({
+        "cards": cards, "until": until, "budget_usd": budget_usd, "in_flight": in_flight, "error_rate": error_rate,
+        "time_zone": time_zone, "name": name, "notify": notify, "surroundings": surroundings,
+    })  # fmt: skip
     try:
         reason = night.reason_against(terms)
         if reason is not None:

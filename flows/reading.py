@@ -1,6 +1,5 @@
 """One question to a cheap model, about files or without any. The launcher forks it at once; no worker is waited for."""
 
-from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.exceptions import TerminationSignal
 
@@ -9,9 +8,10 @@ from delegation.steps import reading as steps
 from tasks import reading as tasks
 from tasks.answering import UnderWay, under_way
 from tasks.expected import log_only_unexpected_tracebacks
+from tasks.parameters import checked_flow
 
 
-@flow(name="reading", persist_result=False)
+@checked_flow("reading")
 def reading(prompt: str = "", source: str | None = None, question_id: str | None = None) -> State:
     """Ask about a folder or file (`source`), or without any.
 

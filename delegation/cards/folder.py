@@ -37,11 +37,11 @@ def read_cards(source: Path, no_repository: Path) -> CardSet:
     source = source.expanduser().absolute()
     if not os.path.lexists(source):
         raise NotFoundError(f"there is no folder or file {shown(source)!r}")
-    files, passed_over = _files(source)
-    if not files:
+    problems: list[Problem] = []
+    files, passed_over = _files(source, problems)
+    if not files and not problems:
         raise UsageError(f"{shown(source)!r} holds no card: they are called *.md, *.yaml, *.json or *.jsonl")
     cards: list[FoundCard] = []
-    problems: list[Problem] = []
     for file in files:
         for found in _cards_of(file, source, no_repository):
             if isinstance(found, FoundCard):
@@ -54,15 +54,20 @@ def read_cards(source: Path, no_repository: Path) -> CardSet:
     return CardSet(source=shown(source), cards=whole, problems=(*problems, *more), passed_over=tuple(passed_over))
 
 
-def _files(source: Path) -> tuple[list[Path], list[str]]:
-    """The card files, and the others with the reason why they are none."""
+def _files(source: Path, problems: list[Problem]) -> tuple[list[Path], list[str]]:
+    """The card files, and the others with the reason why they are none. `problems` gets folders that cannot be read."""
     if not source.is_dir():
         if source.suffix.lower() not in _READERS:
             raise UsageError(f"{shown(source)!r} is no card file: they are called *.md, *.yaml, *.json or *.jsonl")
         return [source], []
     files: list[Path] = []
     passed_over: list[str] = []
-    for folder, folders, names in os.walk(source):
+
+    def unreadable(error: OSError) -> None:
+        said = f"this folder cannot be read, so none of its cards is done: {error.strerror or error}"
+        problems.append(Problem(file=shown(Path(str(error.filename))), line=None, key=None, message=said))
+
+    for folder, folders, names in os.walk(source, onerror=unreadable):
         here = Path(folder)
         folders[:] = sorted(name for name in folders if not _is_link_or_hidden(here / name, source, passed_over))
         for name in sorted(names):
@@ -75,7 +80,8 @@ def _files(source: Path) -> tuple[list[Path], list[str]]:
 
 
 def _is_link_or_hidden(folder: Path, source: Path, passed_over: list[str]) -> bool:
-    reason = "a hidden folder" if folder.name.startswith(".") else "a link to a folder" if folder.is_symlink() else None
+    is_link = os.path.islink(folder)  # noqa: PTH114  # Path's own raises where the path is too long
+    reason = "a hidden folder" if folder.name.startswith(".") else "a link to a folder" if is_link else None
     if reason:
         passed_over.append(f"{shown(folder.relative_to(source))}: {reason}")
     return reason is not None

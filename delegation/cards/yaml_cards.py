@@ -7,6 +7,8 @@ import yaml
 
 from delegation.cards.found import Broken, RawCard
 
+_MERGE = "tag:yaml.org,2002:merge"
+
 
 def cards_in_yaml(text: str, stem: str) -> Iterator[RawCard | Broken]:
     """The cards, and what is wrong with those that are none. Raises Broken for text that is not YAML at all."""
@@ -29,13 +31,24 @@ def mapping_of(node: yaml.Node | None, *, default_id: str, line_before: int = 0)
     fields: dict[str, Any] = {}
     lines: dict[str, int] = {}
     for key_node, value_node in node.value:
-        key, line = _value(key_node, line_before), _line(key_node, line_before)
+        line = _line(key_node, line_before)
+        key = key_node.value if key_node.tag == _MERGE else _value(key_node, line_before)
         if not isinstance(key, str):
             raise Broken(f"the key {key!r} must be a text", line, str(key))
         if key in fields:
             raise Broken(f"{key} stands there twice, first in line {lines[key]}", line, key, _id_in(fields))
-        fields[key], lines[key] = _value(value_node, line_before), line
+        if key_node.tag == _MERGE:
+            raise Broken(f"{key} takes over keys of elsewhere, which is not read here: write them out", line, key)
+        fields[key], lines[key] = _value_of(key, value_node, line_before), line
     return RawCard(fields, _line(node, line_before), lines, default_id)
+
+
+def _value_of(key: str, node: yaml.Node, line_before: int) -> Any:
+    """The value, with the key's name in what is wrong with it."""
+    try:
+        return _value(node, line_before)
+    except Broken as broken:
+        raise Broken(f"{key}: {broken}", broken.line, key) from None
 
 
 def _id_in(fields: dict[str, Any]) -> str | None:

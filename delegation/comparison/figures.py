@@ -1,13 +1,14 @@
 """From receipts to what each model came to. Unknown stays unknown: it is never 0, and never part of a sum."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import TypeVar
 
 from pydantic import Field
 
 from delegation.card import Lane
+from delegation.command_lines import CommandLines
 from delegation.comparison.intervals import Interval, wilson
 from delegation.comparison.plan import Contender, Trial
 from delegation.comparison.trials import Trials
@@ -48,6 +49,9 @@ class TrialLine(Value):
     failed_commands: int | None = None
     usage: Usage | None = None
     ui_url: str | None = None
+    commands: Mapping[str, str] = Field(
+        default_factory=dict[str, str], description="What a person may do with it, ready for a shell."
+    )
 
     @property
     def has_ended(self) -> bool:
@@ -91,7 +95,9 @@ class ModelResult(Tally):
 
 def lines_of(trials: Trials) -> tuple[TrialLine, ...]:
     """Every trial, in the order of the plan."""
-    return tuple(_line(trials, trial) for trial in trials.comparison.trials)
+    commands = CommandLines(trials.settings)
+    lines = (_line(trials, trial) for trial in trials.comparison.trials)
+    return tuple(line.model_copy(update={"commands": dict(_commands(line, commands))}) for line in lines)
 
 
 def result_of(trials: Trials, contender: Contender, lines: Sequence[TrialLine]) -> ModelResult:
@@ -172,6 +178,18 @@ def _of_receipt(trials: Trials, trial: Trial, receipt: Receipt, row: HistoryRow)
         usage=receipt.usage,
         ui_url=receipt.ui_url,
     )
+
+
+def _commands(line: TrialLine, commands: CommandLines) -> Iterator[tuple[str, str]]:
+    """To look at it, to take its change home, to read all that it did; nothing for one that has not begun."""
+    name = line.delegation_id
+    if line.state == "waiting":
+        return
+    yield "look", commands.of("show", name)
+    if line.files is not None:
+        freely = line.state in ("verified", "unverified")
+        yield "accept", commands.of("apply", name, *([] if freely else ["--any-outcome"]))
+    yield "transcript", commands.of("transcript", name)
 
 
 def _answered_by(receipt: Receipt, alias: str) -> str | None:

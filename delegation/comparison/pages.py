@@ -99,12 +99,7 @@ def _address(line: TrialLine) -> str | None:
 
 
 def _commands(line: TrialLine) -> Iterator[str]:
-    if line.state == "waiting":
-        return
-    yield f"delegate show {line.delegation_id}"
-    if line.files is not None:
-        accepted = line.state in ("verified", "unverified")
-        yield f"delegate apply {line.delegation_id}" + ("" if accepted else " --any-outcome")
+    return (line.commands[name] for name in ("look", "accept") if name in line.commands)
 
 
 def html(report: ComparisonReport, rows: Sequence[Sequence[Column]]) -> str:
@@ -155,7 +150,7 @@ def _column(column: Column) -> str:
             f'<p class="small">{escape(_how(column))}</p>',
             f"<h4>What it says (nobody checked this)</h4><pre>{escape(column.said)}</pre>" if column.said else "",
             f"<h4>Change</h4><pre>{escape(column.patch)}</pre>" if column.patch else "",
-            _steps(column.steps, column.left_out, line.delegation_id),
+            _steps(column.steps, column.left_out, line.commands.get("transcript", "")),
             "</div>",
         ]
     )
@@ -186,11 +181,11 @@ def _tokens(line: TrialLine) -> str:
     return "" if counts == (None, None) else f"{told[0]} tokens in, {told[1]} out"
 
 
-def _steps(steps: Sequence[Step], left_out: int, delegation_id: str) -> str:
+def _steps(steps: Sequence[Step], left_out: int, all_of_them: str) -> str:
     if not steps:
         return ""
     shown = "".join(
         f"<h4>{escape(step.heading)}</h4>" + (f"<pre>{escape(step.text)}</pre>" if step.text else "") for step in steps
     )
-    more = f"<p>{left_out} more: <code>delegate transcript {escape(delegation_id)}</code></p>" if left_out else ""
+    more = f"<p>{left_out} more: <code>{escape(all_of_them)}</code></p>" if left_out else ""
     return f"<details><summary>Transcript</summary>{shown}{more}</details>"

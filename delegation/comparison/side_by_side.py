@@ -12,6 +12,7 @@ from typing import Any
 from delegation.agents.tools.text import head_and_tail, safe
 from delegation.agents.trajectory import Trajectory
 from delegation.agents.transcript import entries_of
+from delegation.command_lines import CommandLines
 from delegation.comparison.figures import TrialLine
 from delegation.comparison.trials import Trials
 from delegation.errors import DelegateError
@@ -93,7 +94,9 @@ def _patch(trials: Trials, line: TrialLine, most: int) -> str | None:
     except OSError:
         return None
     text = content[:most].decode("utf-8", errors="replace")
-    return text if len(content) <= most else f"{text}\n[cut here; `delegate patch {line.delegation_id}` has it all]"
+    if len(content) <= most:
+        return text
+    return f"{text}\n[cut here; `{CommandLines(trials.settings).of('patch', line.delegation_id)}` has it all]"
 
 
 def _steps(log: Path, room: int) -> tuple[tuple[Step, ...], int]:

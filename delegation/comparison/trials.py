@@ -63,6 +63,10 @@ class Trials:
     def has_ended(self, trial: Trial) -> bool:
         return self.receipt(trial.delegation_id) is not None or trial.delegation_id in self.unreadable
 
+    def is_ours(self, delegation_id: str) -> bool:
+        """Whether it is a trial of this comparison. All are: their keys are the comparison's own."""
+        return any(each.delegation_id == delegation_id for each in self.comparison.trials)
+
     def open_children(self) -> list[str]:
         """Trials that have begun and not ended."""
         return [each.delegation_id for each in self.comparison.trials if self._is_open(each)]

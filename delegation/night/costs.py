@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pydantic import Field
 
 from delegation.receipt import Cost, Receipt
+from delegation.records.history import costs_of
 from delegation.records.wording import money
 from delegation.values import Value
 
@@ -33,15 +34,17 @@ class Costs(Value):
         return ", ".join(filter(None, [*known, *counted])) or "nothing"
 
 
-def costs_of(receipts: Iterable[Receipt]) -> Costs:
-    """All of them, by kind."""
+def sum_of(receipts: Iterable[Receipt]) -> Costs:
+    """All of them, by kind. What each one cost is told by the same rule as in lists and statistics."""
     money_of: dict[str, float] = {}
     counted: dict[str, set[str]] = {"flat_plan": set(), "unknown": set()}
     for receipt in receipts:
-        for cost in receipt.costs or (receipt.cost,):
-            if cost.kind in counted:
-                counted[cost.kind].add(receipt.id)
-            elif cost.amount_usd is not None:
+        for cost in costs_of(receipt):
+            if cost.kind == "flat_plan":
+                counted["flat_plan"].add(receipt.id)
+            elif cost.amount_usd is None:
+                counted["unknown"].add(receipt.id)
+            else:
                 money_of[cost.kind] = money_of.get(cost.kind, 0.0) + cost.amount_usd
     return Costs(
         reported_usd=money_of.get("reported"),

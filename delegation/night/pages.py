@@ -76,6 +76,8 @@ def _item(line: CardLine) -> Iterator[str]:
 
 def _facts(line: CardLine) -> Iterator[str]:
     yield line.reason
+    if line.done_elsewhere:
+        yield f"begun {line.done_elsewhere}, under the key of this card"
     if line.size:
         yield line.size
     if len(line.tried) > 1:

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from delegation.cards import FoundCard
 from delegation.night.commands import Commands
-from delegation.night.costs import Costs, costs_of
+from delegation.night.costs import Costs, sum_of
+from delegation.night.scheduler import best_of
 from delegation.night.shift import Shift
 from delegation.night.values import Attempt, Decision
 from delegation.receipt import Receipt
@@ -44,6 +45,9 @@ class CardLine(Value):
     delegation_id: str | None = None
     tried: tuple[Try, ...] = Field(default=(), description="Each attempt.")
     model: str | None = None
+    done_elsewhere: str | None = Field(
+        default=None, description="Who began it, where it was not this night: its key stands for that delegation."
+    )
     accepted: bool = Field(default=False, description="It came to what it asked for; its dependants may begin.")
     cost: str | None = Field(default=None, description="Of all attempts, by kind.")
     seconds: float | None = None
@@ -95,7 +99,8 @@ _LEFT: tuple[Group, ...] = ("failed", "unknown", "cancelled", "passed_over", "br
 def report_of(shift: Shift, decision: Decision, now: datetime, ui_url: str | None = None) -> NightReport:
     """The report as it stands; a night that was cut short has cards that still run."""
     commands = Commands(shift.settings, shift.terms.cards, shift.night_id)
-    cards = (_line(shift, card, decision, commands) for card in shift.found.cards)
+    attempts = shift.attempts()
+    cards = (_line(shift, card, attempts[card.id], decision, commands) for card in shift.found.cards)
     lines = (*cards, *_broken(shift, commands))
     return NightReport(
         night_id=shift.night_id,
@@ -103,13 +108,18 @@ def report_of(shift: Shift, decision: Decision, now: datetime, ui_url: str | Non
         begun=shift.begun,
         ended=now,
         stopped=_stopped(decision),
-        costs=costs_of(shift.own_receipts()),
+        costs=sum_of(shift.own_receipts()),
         spent_usd=shift.spent_usd(),
         lines=lines,
         passed_over_files=shift.found.passed_over,
         ui_url=ui_url,
-        go_on=commands.go_on() if any(line.group in _LEFT for line in lines) else None,
+        go_on=commands.go_on() if any(map(_is_left, lines)) else None,
     )
+
+
+def _is_left(line: CardLine) -> bool:
+    """Whether the same night called again would do it."""
+    return line.group in _LEFT and line.done_elsewhere is None
 
 
 def _stopped(decision: Decision) -> str | None:
@@ -124,8 +134,10 @@ def _stopped(decision: Decision) -> str | None:
             return None
 
 
-def _line(shift: Shift, card: FoundCard, decision: Decision, commands: Commands) -> CardLine:
-    attempts, best = shift.attempts(card), shift.best(card)
+def _line(
+    shift: Shift, card: FoundCard, attempts: Sequence[Attempt], decision: Decision, commands: Commands
+) -> CardLine:
+    best = best_of(attempts)
     line = CardLine(
         card=card.id,
         place=card.place,
@@ -140,10 +152,11 @@ def _line(shift: Shift, card: FoundCard, decision: Decision, commands: Commands)
     line = line.model_copy(update={"tried": tuple(_try(shift, each, best) for each in attempts)})
     receipt = shift.receipt(best.delegation_id) if best else None
     if best is None or receipt is None:
-        return line.model_copy(update=_of_running(attempts, commands))
+        return line.model_copy(update=_of_running(shift, attempts, commands))
     tried = [found for each in attempts if (found := shift.receipt(each.delegation_id)) is not None]
-    ended = {"group": best.outcome, "accepted": best.accepted, **_of_receipt(receipt, tried, commands)}
-    return line.model_copy(update=ended)
+    elsewhere = shift.done_elsewhere(receipt.id)
+    ended = {"group": best.outcome, "accepted": best.accepted, "done_elsewhere": elsewhere}
+    return line.model_copy(update={**ended, **_of_receipt(receipt, tried, commands)})
 
 
 def _not_begun(reason: str | None) -> str:
@@ -161,12 +174,13 @@ def _try(shift: Shift, attempt: Attempt, best: Attempt | None) -> Try:
     )
 
 
-def _of_running(attempts: Sequence[Attempt], commands: Commands) -> dict[str, object]:
+def _of_running(shift: Shift, attempts: Sequence[Attempt], commands: Commands) -> dict[str, object]:
     name = attempts[0].delegation_id
     return {
         "group": "running",
         "reason": "It had not ended when this was written.",
         "delegation_id": name,
+        "done_elsewhere": shift.done_elsewhere(name),
         "commands": {"look": commands.look(name)},
     }
 
@@ -176,7 +190,7 @@ def _of_receipt(receipt: Receipt, tried: Sequence[Receipt], commands: Commands) 
         "delegation_id": receipt.id,
         "reason": explanation(receipt),
         "model": receipt.model_used or receipt.model_requested,
-        "cost": costs_of(tried).text,
+        "cost": sum_of(tried).text,
         "seconds": receipt.timings.total_seconds,
         "size": size_of(receipt.patch) if receipt.patch else None,
         "ui_url": receipt.ui_url,

@@ -1,6 +1,6 @@
 """One night's work: its cards, the delegations they became, and how it stands. Knows nothing of who runs them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from delegation.checkout.publish import ref_of
 from delegation.errors import DelegateError, UsageError
 from delegation.home import Home
 from delegation.models.catalogue import Catalogue
+from delegation.night.costs import sum_of
 from delegation.night.ledger import Child, Key, Ledger
 from delegation.night.plan import job_of, looked_at
 from delegation.night.scheduler import best_of
@@ -26,8 +27,8 @@ from delegation.settings import Settings
 from delegation.shared_state import SharedState, cooldowns
 from delegation.submitting import Entered, enter
 
+_UNKNOWN = Cost(amount_usd=None, kind="unknown")
 _DONE_ANEW = ("failed", "cancelled", "unknown")
-_KNOWN_COST = ("reported", "estimated")
 
 
 @dataclass
@@ -48,17 +49,17 @@ class Shift:
     def __post_init__(self) -> None:
         self.records = RecordStore(self.settings.home)
         self.ledger = Ledger(self.folder)
-        self._ids = {card.id for card in self.found.cards}
+        self._cards = {card.id: card for card in self.found.cards}
         self._receipts: dict[str, Receipt] = {}
         self._ours: dict[str, bool] = {}
 
     def standing(self, state: SharedState, now: datetime) -> Standing:
         """How it stands now, from the disk and the shared tables."""
-        newest = self.ledger.newest()
-        attempts = {card.id: self._attempts(card, newest) for card in self.found.cards}
+        attempts = self.attempts()
         pools = {pool for job in self.jobs for pool in job.pools}
         closed = cooldowns.of(state, pools, now=now) if pools else {}
-        ours = {child.delegation_id for child in self.ledger.children() if child.part == self.part}
+        begun = {child.delegation_id for child in self.ledger.children() if child.part == self.part}
+        ours = {name for name in begun if self.is_ours(name)}
         return Standing(
             now=now,
             attempts=attempts,
@@ -79,11 +80,12 @@ class Shift:
 
         Asked again after a kill it gives the same delegation.
         """
-        card = self._card(start.job)
-        content = self._content(card)
+        card = self._cards[start.job]
+        below = self._built_on(card)
+        content = _content(card, below)
         again = len(self.ledger.newest().get((card.id, content, start.number), []))
         try:
-            entered = enter(state, self.records, self._request(card, start.number, again))
+            entered = enter(state, self.records, self._request(card, below, start.number, again))
         except UsageError as error:
             self.refused[card.id] = f"it was refused: {error}"
             return None
@@ -114,32 +116,43 @@ class Shift:
         """Delegations of the night that have not ended."""
         return [name for name in self.ledger.ids() if self.receipt(name) is None]
 
+    def done_elsewhere(self, delegation_id: str) -> str | None:
+        """For one that is not of this night: who began it, in a few words."""
+        if self.is_ours(delegation_id):
+            return None
+        night_id = self.records.request(delegation_id).night_id
+        return f"in {night_id}" if night_id else "outside of any night"
+
     def name_of(self, request: DelegationRequest) -> str:
         """What the UI calls a delegation of the night; of several attempts, which one it is."""
         child = next((each for each in self.ledger.children() if each.delegation_id == request.id), None)
-        attempts = self._card(child.card).fields.attempts if child and child.card in self._ids else 1
+        attempts = self._cards[child.card].fields.attempts if child and child.card in self._cards else 1
         number = f" · {child.number} of {attempts}" if child and attempts > 1 else ""
         return f"{run_name_of(request)}{number}"
 
-    def best(self, card: FoundCard) -> Attempt | None:
-        return best_of(self.attempts(card))
-
-    def attempts(self, card: FoundCard) -> tuple[Attempt, ...]:
-        """Those of this night that count: what failed in an earlier part of it is done anew."""
-        return self._attempts(card, self.ledger.newest())
+    def attempts(self, cards: Iterable[FoundCard] | None = None) -> dict[str, tuple[Attempt, ...]]:
+        """Of these cards (all of them where none are given) and those that they build on, by id: the attempts of this
+        night that count. What failed in an earlier part of it is done anew."""
+        newest = self.ledger.newest()
+        known: dict[str, tuple[Attempt, ...]] = {}
+        for card in self.found.cards if cards is None else cards:
+            for each in self._unknown_below(card, known):
+                known[each.id] = self._attempts(each, _content(each, self._best_below(each, known)), newest)
+        return known
 
     def spent_usd(self) -> float:
         """What the delegations of this night are known to have cost, whichever part of it began them."""
-        costs = (cost for receipt in self.own_receipts() for cost in (receipt.costs or (receipt.cost,)))
-        return sum(cost.amount_usd or 0.0 for cost in costs if cost.kind in _KNOWN_COST)
+        costs = sum_of(self.own_receipts())
+        return (costs.reported_usd or 0.0) + (costs.estimated_usd or 0.0)
 
     def own_receipts(self) -> list[Receipt]:
         """Those of this night's delegations that have ended: what it has to pay for."""
         found = ((name, self.receipt(name)) for name in self.ledger.ids())
-        return [receipt for name, receipt in found if receipt is not None and self._is_ours(name)]
+        return [receipt for name, receipt in found if receipt is not None and self.is_ours(name)]
 
-    def _is_ours(self, delegation_id: str) -> bool:
-        """A card with a key of its own may have been done, and paid for, in another night."""
+    def is_ours(self, delegation_id: str) -> bool:
+        """Whether this night began it, pays for it and may end it. A card with a key of its own may have been done in
+        another night, or by hand."""
         if delegation_id not in self._ours:
             try:
                 self._ours[delegation_id] = self.records.request(delegation_id).night_id == self.night_id
@@ -147,16 +160,32 @@ class Shift:
                 self._ours[delegation_id] = True
         return self._ours[delegation_id]
 
-    def _attempts(self, card: FoundCard, newest: Mapping[Key, Sequence[Child]]) -> tuple[Attempt, ...]:
-        content = self._content(card) if card.fields.build_on else card.content_hash
+    def _unknown_below(self, card: FoundCard, known: Container[str]) -> Iterator[FoundCard]:
+        """The card and those that it builds on, the lowest first. Without recursion: such a row may be long."""
+        row: list[FoundCard] = []
+        each: FoundCard | None = card
+        while each is not None and each.id not in known:
+            row.append(each)
+            each = self._card_below(each)
+        return reversed(row)
+
+    def _card_below(self, card: FoundCard) -> FoundCard | None:
+        """The card that it builds on; None where it builds on none, and where that one cannot be read."""
+        return self._cards.get(card.fields.depends_on[0]) if card.fields.build_on else None
+
+    def _best_below(self, card: FoundCard, attempts: Mapping[str, Sequence[Attempt]]) -> Receipt | None:
+        below = self._card_below(card)
+        best = best_of(attempts[below.id]) if below is not None else None
+        return self.receipt(best.delegation_id) if best else None
+
+    def _built_on(self, card: FoundCard) -> Receipt | None:
+        """What the best attempt of the card below came to."""
+        return self._best_below(card, self.attempts([card]))
+
+    def _attempts(self, card: FoundCard, content: str, newest: Mapping[Key, Sequence[Child]]) -> tuple[Attempt, ...]:
         last = {number: newest.get((card.id, content, number), ()) for number in range(1, card.fields.attempts + 1)}
         tries = [(same[-1], self._attempt(number, same[-1].delegation_id)) for number, same in last.items() if same]
         return tuple(each for child, each in tries if each.outcome not in _DONE_ANEW or child.part == self.part)
-
-    def _content(self, card: FoundCard) -> str:
-        """What is done: the card's content, and what it builds on."""
-        below = self._built_on(card)
-        return f"{card.content_hash}-{below.id}" if below else card.content_hash
 
     def _attempt(self, number: int, delegation_id: str) -> Attempt:
         receipt = self.receipt(delegation_id)
@@ -172,33 +201,16 @@ class Shift:
             changed_files=patch.files if patch else 0,
         )
 
-    def _request(self, card: FoundCard, number: int, again: int) -> DelegationRequest:
+    def _request(self, card: FoundCard, below: Receipt | None, number: int, again: int) -> DelegationRequest:
         """Raises UsageError for a card that cannot be done (any more)."""
-        key = f"{self.night_id}:{card.id}:{self._content(card)}:{number}:{again}"
+        key = f"{self.night_id}:{card.id}:{_content(card, below)}:{number}:{again}"
         if card.fields.key is not None:
             key = card.fields.key if card.fields.attempts == 1 else f"{card.fields.key}:{number}"
-        whole = card.card.model_copy(update={"key": key, **self._base(card)})
+        whole = card.card.model_copy(update={"key": key, **_base(below)})
         request = admit(whole, self.settings, tool="night")
-        below = self._built_on(card)
         if below is not None and below.repo != request.repo:
             raise UsageError(f"it builds on {card.fields.depends_on[0]!r}, whose change is of another repository")
         return request.model_copy(update={**self._bounds(request), "labels": _labels(card)})
-
-    def _base(self, card: FoundCard) -> dict[str, Any]:
-        """The commit that the card builds on. What left no change has left its base as it was."""
-        below = self._built_on(card)
-        if below is None or (below.patch is None and below.base_commit is None):
-            return {}
-        return {"base": ref_of(below.id, "patch") if below.patch else below.base_commit}
-
-    def _built_on(self, card: FoundCard) -> Receipt | None:
-        if not card.fields.build_on:
-            return None
-        best = self.best(self._card(card.fields.depends_on[0]))
-        return self.receipt(best.delegation_id) if best else None
-
-    def _card(self, name: str) -> FoundCard:
-        return next(card for card in self.found.cards if card.id == name)
 
     def _bounds(self, request: DelegationRequest) -> dict[str, Any]:
         """It shares the night's budget, and waits for no quota that comes back when the night is over."""
@@ -229,6 +241,18 @@ def folder_of(home: Home, night_id: str) -> Path:
     """The folder of a night, made where it is missing."""
     home.make(home.nights)
     return home.make(home.nights / night_id)
+
+
+def _content(card: FoundCard, below: Receipt | None) -> str:
+    """What is done: the card's content, and what it builds on."""
+    return f"{card.content_hash}-{below.id}" if below else card.content_hash
+
+
+def _base(below: Receipt | None) -> dict[str, Any]:
+    """The commit that a card builds on. What left no change has left its base as it was."""
+    if below is None or (below.patch is None and below.base_commit is None):
+        return {}
+    return {"base": ref_of(below.id, "patch") if below.patch else below.base_commit}
 
 
 def _labels(card: FoundCard) -> tuple[str, ...]:
@@ -263,6 +287,7 @@ def _unreadable(delegation_id: str, problem: str, when: datetime) -> Receipt:
         lane=None,
         repo="unknown",
         base_commit=None,
-        cost=Cost(amount_usd=None, kind="unknown"),
+        cost=_UNKNOWN,
+        costs=(_UNKNOWN,),  # it may have asked a model: what that cost is not known, which is not nothing
         created_at=when,
     )

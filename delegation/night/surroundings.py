@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -29,17 +30,19 @@ _CEILING = "DELEGATE_CONCURRENCY_"
 
 
 class Surroundings(Value):
-    """Where somebody stood, and the variables that count, each as a reference to a kept value."""
+    """Where somebody stood, and the variables that count, each as a reference to a kept value. `parameters` are those
+    of a night that comes every night: the keeper gives them back where its schedule has lost them."""
 
     cwd: str
     variables: dict[str, str]
+    parameters: dict[str, Any] | None = None
 
 
-def keep_surroundings(settings: Settings, name: str) -> str:
+def keep_surroundings(settings: Settings, name: str, parameters: dict[str, Any] | None = None) -> str:
     """Keep what this process resolves models from, under a name; one that is there is replaced. Returns the name."""
     carried = {each: keep(settings.home, value) for each in _carried(settings) if (value := settings.environ.get(each))}
     settings.home.make(settings.home.nights)
-    kept = Surroundings(cwd=str(settings.cwd), variables=dict(sorted(carried.items())))
+    kept = Surroundings(cwd=str(settings.cwd), variables=dict(sorted(carried.items())), parameters=parameters)
     publish(_file(settings.home, name), kept.model_dump_json(indent=1))
     return name
 

@@ -2,17 +2,19 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from pydantic import Field
+from pydantic import Field, ValidationError, field_validator
 
 from delegation.errors import UsageError
 from delegation.night.calendar import local_zone_name, next_moment, night_of, time_of_day, zone_of
 from delegation.night.values import Rules
 from delegation.settings import Settings
 from delegation.values import Value
+from delegation.wrong_values import sentence
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
 
@@ -33,6 +35,21 @@ class Terms(Value):
     surroundings: str | None = Field(
         default=None, description="Whose models and keys it uses, as `delegate night` kept them; none: the stack's."
     )
+
+    @field_validator("cards")
+    @classmethod
+    def _is_absolute(cls, text: str) -> str:
+        if not Path(text).expanduser().is_absolute():
+            raise ValueError(f"cards must be an absolute path, such as /home/you/cards, not {text[:80]!r}")
+        return text
+
+
+def terms_of(given: Mapping[str, object], names: Mapping[str, str] | None = None) -> Terms:
+    """What was asked of a night. Raises UsageError that names each wrong value; `names` is what the caller calls it."""
+    try:
+        return Terms.model_validate(given)
+    except ValidationError as error:
+        raise UsageError(sentence(error, Terms, names)) from None
 
 
 def zone(terms: Terms, settings: Settings) -> ZoneInfo:

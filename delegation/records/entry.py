@@ -11,7 +11,7 @@ Step = Literal["submitted", "prepare", "worktree", "waiting", "agent", "collect"
 
 
 class Entry(Value):
-    """Identity of one delegation. `number` is C's running number; null until it is known."""
+    """Identity of one delegation. `number` is its running number; null until it is known."""
 
     id: str
     number: int | None

@@ -13,7 +13,7 @@ from typing import get_args
 from delegation.card import Lane
 from delegation.errors import UsageError
 from delegation.receipt import Outcome
-from delegation.records.history import UNREADABLE, HistoryRow, Read, Texts, moment_of
+from delegation.records.history import UNREADABLE, HistoryRow, Read, Texts, moment_or_none
 from delegation.records.index import History
 from delegation.values import Value
 
@@ -142,7 +142,9 @@ def fits(wanted: Filter, row: HistoryRow, texts: Texts) -> bool:
 def _in_time(wanted: Filter, name: str) -> bool:
     if wanted.since is None and wanted.until is None:
         return True
-    submitted = moment_of(name)
+    submitted = moment_or_none(name)
+    if submitted is None:  # nothing says when, so it is not hidden
+        return True
     return (wanted.since is None or submitted >= wanted.since) and (wanted.until is None or submitted < wanted.until)
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from delegation.card import Expects, Isolation, Lane
-from delegation.errors import DelegateError, FailureKind
+from delegation.errors import DelegateError, FailureKind, UsageError
 from delegation.failures import FAILURES
 from delegation.receipt import Cost, Flag, Outcome, Receipt, StopReason, Verdict
 from delegation.records.applied import is_applied
@@ -108,10 +108,27 @@ def read(store: RecordStore, delegation_id: str) -> Read:
 
 
 def moment_of(delegation_id: str) -> datetime:
-    """When it was submitted, as its id says (UTC, milliseconds)."""
-    stamp = delegation_id.split("-")[1]
-    whole = datetime.strptime(stamp[:15], "%Y%m%dt%H%M%S").replace(tzinfo=UTC)
-    return whole.replace(microsecond=int(stamp[15:]) * 1000)
+    """When it was submitted, as its id says (UTC, milliseconds).
+
+    Raises UsageError for an id that names no day or hour there is: nobody but a hand can have written it.
+    """
+    try:
+        stamp = delegation_id.split("-")[1]
+        whole = datetime.strptime(stamp[:15], "%Y%m%dt%H%M%S").replace(tzinfo=UTC)
+        return whole.replace(microsecond=int(stamp[15:]) * 1000)
+    except (IndexError, ValueError):
+        raise UsageError(
+            f"the id {delegation_id!r} names no time that there is (year, month, day, 't', hour, minute, second): its "
+            "folder was made or renamed by hand, so move it elsewhere"
+        ) from None
+
+
+def moment_or_none(delegation_id: str) -> datetime | None:
+    """The same; None where the id names no time."""
+    try:
+        return moment_of(delegation_id)
+    except UsageError:
+        return None
 
 
 def answering_model(receipt: Receipt) -> str | None:
@@ -143,8 +160,8 @@ def _row(
     return HistoryRow.model_validate(facts)
 
 
-def _created(delegation_id: str, entry: Entry | None, receipt: Receipt | None) -> datetime:
-    return entry.created_at if entry else receipt.created_at if receipt else moment_of(delegation_id)
+def _created(delegation_id: str, entry: Entry | None, receipt: Receipt | None) -> datetime | None:
+    return entry.created_at if entry else receipt.created_at if receipt else moment_or_none(delegation_id)
 
 
 def _of_entry(entry: Entry | None) -> dict[str, object]:
@@ -194,11 +211,12 @@ def _of_receipt(receipt: Receipt | None) -> dict[str, object]:
 
 
 def costs_of(receipt: Receipt) -> tuple[Cost, ...]:
-    """Nothing for a delegation whose requests were all refused before an answer began."""
+    """What one delegation cost, by kind: the one rule for lists, counts, nights and comparisons. Nothing for one whose
+    requests were all refused before an answer began; a cost that somebody knows counts in any case."""
     if receipt.costs:
         return receipt.costs
     answered = receipt.usage is not None and receipt.turns
-    return (receipt.cost,) if answered else ()
+    return (receipt.cost,) if answered or receipt.cost.kind != "unknown" else ()
 
 
 def is_judged_by(receipt: Receipt, request: DelegationRequest | None) -> bool:

@@ -1,7 +1,10 @@
 """A receipt and a patch as Markdown, for Prefect's artifacts and for people."""
 
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 
+from delegation.command_lines import CommandLines
 from delegation.receipt import CommandRun, PatchSummary, Receipt, Usage, Verification
 from delegation.records.labels import short_commit
 from delegation.records.markdown import bounded, code, fenced, plain, quoted, table
@@ -12,10 +15,16 @@ __all__ = ["money", "patch_markdown", "receipt_markdown", "size_of", "spent"]
 _PATCH_SHOWN_BYTES = 100_000
 _TASK_SHOWN, _CLAIM_SHOWN, _ANSWER_SHOWN, _OUTPUT_SHOWN = 1_200, 4_000, 60_000, 4_000
 _TESTS_SHOWN = 20
+Spelt = Callable[..., str]
+"""Spells a command of ours out of its words."""
 
 
-def receipt_markdown(receipt: Receipt, task: str | None = None) -> str:
-    """The receipt on one page, what matters first: outcome and reason, task, verdict, patch, then the small print."""
+def receipt_markdown(receipt: Receipt, task: str | None = None, commands: CommandLines | None = None) -> str:
+    """The receipt on one page, what matters first: outcome and reason, task, verdict, patch, then the small print.
+
+    `commands` spells them for a shell that knows nothing of this home.
+    """
+    spelt = commands.of if commands else _plainly
     return "\n".join(
         [
             f"# {receipt.outcome.replace('_', ' ').capitalize()}",
@@ -23,14 +32,14 @@ def receipt_markdown(receipt: Receipt, task: str | None = None) -> str:
             f"**{plain(explanation(receipt))}**",
             *_section("Task", quoted(bounded(task, _TASK_SHOWN)) if task else []),
             *(_verdict(receipt.verification) if receipt.verification else []),
-            *(_patch(receipt.patch, receipt) if receipt.patch else []),
+            *(_patch(receipt.patch, receipt, spelt) if receipt.patch else []),
             *_section("Answer", fenced(bounded(receipt.answer, _ANSWER_SHOWN), wrap=True) if receipt.answer else []),
             *_section("What the model says it did (nobody checked this)", _claim(receipt)),
             *_section("Flags", [f"- `{flag}`: {FLAGS[flag]}" for flag in receipt.flags]),
             *_section("Warnings", [f"- {plain(warning)}" for warning in receipt.warnings]),
             *_section("Details", table(("what", "value"), _details(receipt))),
             "",
-            f"In a terminal: {_commands(receipt)}",
+            f"In a terminal: {_commands(receipt, spelt)}",
         ]
     )
 
@@ -100,11 +109,10 @@ def _output(candidate: CommandRun | None) -> list[str]:
     return _section("End of the output with the patch", fenced(candidate.output_tail[-_OUTPUT_SHOWN:]))
 
 
-def _patch(patch: PatchSummary, receipt: Receipt) -> list[str]:
+def _patch(patch: PatchSummary, receipt: Receipt, spelt: Spelt) -> list[str]:
     branch = f"It is also the branch {code(receipt.branch)} of the repository. " if receipt.branch else ""
-    lines = [
-        f"{branch}`delegate apply {receipt.id}` puts it into the checkout, `delegate patch {receipt.id}` prints it."
-    ]
+    apply, print_ = (code(spelt(verb, receipt.id)) for verb in ("apply", "patch"))
+    lines = [f"{branch}{apply} puts it into the checkout, {print_} prints it."]
     return _section(f"Patch: {size_of(patch)}", lines)
 
 
@@ -152,6 +160,10 @@ def _seconds(*values: float | None) -> str | None:
     return None if values[0] is None else " / ".join("none" if each is None else f"{each:.1f}" for each in values)
 
 
-def _commands(receipt: Receipt) -> str:
+def _commands(receipt: Receipt, spelt: Spelt) -> str:
     verbs = ("show", "transcript") if receipt.transcript_path else ("show",)
-    return " · ".join(f"`delegate {verb} {receipt.id}`" for verb in verbs)
+    return " · ".join(code(spelt(verb, receipt.id)) for verb in verbs)
+
+
+def _plainly(*words: str) -> str:
+    return shlex.join(["delegate", *words])

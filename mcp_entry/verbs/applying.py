@@ -83,7 +83,7 @@ def check_report(report: "SetReport", *, any_outcome: bool) -> None:
     """Raises UsageError unless all go in together and are accepted together."""
     if not report.plan.is_whole:
         names = "; ".join(f"{name}: {reason}" for name, reason in report.plan.left_out.items())
-        raise UsageError(f"nothing was applied, these do not go in: {names}")
+        raise UsageError(f"nothing was applied, these cannot be applied: {names}")
     refused = [check for check in report.checks if check.verdict != "passed"]
     if refused and not any_outcome:
         check = refused[0]
@@ -126,7 +126,7 @@ def _piece(verbs: "Service", receipt: Receipt) -> "Piece":
 def _one_repository(receipts: Sequence[Receipt]) -> str:
     repos = {receipt.repo for receipt in receipts}
     if len(repos) != 1:
-        raise UsageError(f"the changes are of {len(repos)} repositories: a branch is in one")
+        raise UsageError(f"the changes belong to {len(repos)} repositories: a branch lies in one")
     return repos.pop()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from delegation.errors import UsageError
 from delegation.records import RecordStore, Summary
 from delegation.records.filters import Filter, filter_of, found, found_reads
-from delegation.records.history import HistoryRow, Read, moment_of
+from delegation.records.history import HistoryRow, Read, moment_or_none
 from delegation.records.index import History
 from delegation.records.timeline import Moment, timeline_of
 from delegation.settings import Settings
@@ -40,19 +40,19 @@ class Past:
         return [self._records.summary(row.id) for row in islice(found(self._history, wanted, ids), limit)]
 
     def rows(self, wanted: Filter) -> Iterator[HistoryRow]:
-        """The same as rows."""
+        """Those that fit, newest first, as flat rows."""
         return found(self._history, wanted, self._records.ids())
 
     def reads(self, wanted: Filter) -> Iterator[Read]:
-        """The same with their texts."""
+        """Those that fit, with their task, answer and claim."""
         return found_reads(self._history, wanted, self._records.ids(), with_texts=True)
 
     def children(self, delegation_id: str) -> list[HistoryRow]:
         """Delegations that were made from this one, oldest first."""
-        return list(self.rows(Filter(parent_id=delegation_id, since=moment_of(delegation_id))))[::-1]
+        return list(self.rows(Filter(parent_id=delegation_id, since=moment_or_none(delegation_id))))[::-1]
 
     def timeline(self, delegation_id: str) -> list[Moment]:
-        """What became of it and when."""
+        """What happened to it, and when."""
         return timeline_of(self._records, delegation_id)
 
     def statistics(self, wanted: Filter, by: "Sequence[Part]") -> "Statistics":

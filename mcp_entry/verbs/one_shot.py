@@ -4,7 +4,6 @@ from pathlib import Path
 
 from delegation.card import Card
 from delegation.failures import error_text
-from delegation.models.catalogue import ENVIRONMENT_BACKEND
 from delegation.receipt import Receipt
 from delegation.settings import Settings
 from mcp_entry.verbs.cards import checked_card
@@ -50,7 +49,11 @@ def agentic_card(
 
 
 def _backend(settings: Settings, backend: str | None) -> str | None:
-    return backend or (ENVIRONMENT_BACKEND if settings.base_url else None)
+    if backend or not settings.base_url:
+        return backend or None
+    from delegation.models.catalogue import ENVIRONMENT_BACKEND
+
+    return ENVIRONMENT_BACKEND
 
 
 def text_of(receipt: Receipt, *, with_id: bool = False) -> str:

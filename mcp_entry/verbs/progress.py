@@ -6,12 +6,13 @@ from delegation.records.standing import ended
 
 
 def finished(records: RecordStore, delegation_id: str) -> Receipt | None:
-    """The same, read from the record."""
+    """The receipt of one that has ended, None for one that goes on or is being done again."""
     receipt = records.receipt(delegation_id)
     return ended(receipt, records.status(delegation_id)) if receipt else None
 
 
 def receipt_of(summary: Summary) -> Receipt | None:
+    """The same, of a record that was read before."""
     return ended(summary.receipt, summary.progress)
 
 

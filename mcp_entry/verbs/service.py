@@ -205,21 +205,19 @@ class Service:
     def cancel(self, text: str) -> Cancelled:
         """Ask the stack to end a delegation, or a comparison. Raises StackNotRunning when there is none."""
         from mcp_entry.stack.access import connection
+        from mcp_entry.verbs.cancelling import end
 
-        if text.strip().startswith(COMPARISON_PREFIX):
-            return self.comparing.cancel(text)
-        delegation_id = self.identify(text)
+        try:
+            delegation_id = self.identify(text)
+        except NotFoundError:
+            if text.strip().startswith(COMPARISON_PREFIX) or self.comparing.is_known(text):
+                return self.comparing.cancel(text)
+            raise
         receipt = finished(self.records, delegation_id)
         if receipt is not None:
             return Cancelled(delegation_id, receipt.outcome, had_ended=True)
         with connection(self.settings).prefect() as api:
-            known = self.records.entry(delegation_id).flow_run_id
-            run = api.flow_run(known) if known else api.flow_run_tagged(delegation_id)
-            after = api.cancel(run.id) if run else None
-        if after is not None and after.state == "CANCELLED" and finished(self.records, delegation_id) is None:
-            from mcp_entry.verbs.lost import close_without_flow
-
-            close_without_flow(self.records.request(delegation_id), after)  # it has no process that would do so
+            after = end(self.records, api, delegation_id)
         return Cancelled(delegation_id, (after.state_name if after else None) or "gone", had_ended=False)
 
     def rerun(

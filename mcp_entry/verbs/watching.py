@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from delegation.errors import StackError, StackNotRunning
 from delegation.receipt import Receipt
@@ -38,7 +38,6 @@ class Watch:
     _answered_at: float | None = None
     _ended_at: float | None = None
     _missed_at: float | None = None
-    _run: FlowRun | None = field(default=None, init=False)
 
     def look(self) -> Receipt | None:
         """The receipt once there is one. Raises StackNotRunning when nobody works on it."""
@@ -56,12 +55,8 @@ class Watch:
         return self.records.status(self.delegation_id)
 
     def line(self) -> str:
-        """The same on one line."""
+        """Its progress on one line."""
         return progress_line(self.progress())
-
-    @property
-    def flow_state(self) -> str | None:
-        return self._run.state_name if self._run else None
 
     def _ask(self, now: float) -> Receipt | None:
         found = access.connection_if_running(self.settings)
@@ -73,7 +68,7 @@ class Watch:
                 run = api.flow_run(entry.flow_run_id) if entry.flow_run_id else api.flow_run_tagged(self.delegation_id)
         except StackError as error:
             return self._absent(now, error, kept=found is not None)
-        self._answered_at, self._missed_at, self._run = now, None, run
+        self._answered_at, self._missed_at = now, None
         if run is not None and not run.has_ended:
             self._ended_at = None
             return None
@@ -94,8 +89,19 @@ class Watch:
             self._ended_at = now
         if now - self._ended_at < self._grace_seconds(run):
             return None
-        earlier = self.records.receipt(self.delegation_id)
-        return earlier or close_without_flow(self.records.request(self.delegation_id), run)
+        receipt = finished(self.records, self.delegation_id)
+        if receipt is None and self._was_not_handed_over(run):
+            self.records.write_status(self.delegation_id, Progress(step="done", detail=None))
+            receipt = finished(self.records, self.delegation_id)
+        return receipt or close_without_flow(self.records.request(self.delegation_id), run)
+
+    def _was_not_handed_over(self, run: FlowRun | None) -> bool:
+        """Whether it was to be done again, and the run that ended is still the first one: whoever asked was killed
+        before the stack heard of it. Then the earlier receipt is the last."""
+        progress = self.progress()
+        if run is None or run.since is None or progress is None or self.records.receipt(self.delegation_id) is None:
+            return False
+        return run.since <= progress.updated_at
 
     def _grace_seconds(self, run: FlowRun | None) -> float:
         if run is None and self.records.entry(self.delegation_id).flow_run_id is None:

@@ -10,8 +10,8 @@ from delegation.receipt import Cost, Receipt, Usage
 from delegation.records.wording import money_behind
 
 WATCH_HINT = (
-    "It works on without you. To be woken when it ends, run `watch` in the background (it exits 0 when the change is "
-    "accepted or the question answered, 1 otherwise); or call poll_delegations."
+    "The work goes on without you. To be woken when it ends, run `watch` in the background (it exits 0 when the change "
+    "is accepted or the question answered, 1 otherwise); or call poll_delegations."
 )
 
 

@@ -16,6 +16,7 @@ import pytest
 from delegation.scripted.endpoint import ScriptedEndpoint
 from tests.flows.conftest import Terminal, local_model, stack_of
 from tests.flows.night_cards import MODULES, Cards, Models, shop
+from tests.flows.night_page import MODELS_AT, PAGE, page_of, sections
 from tests.flows.test_night_shift import api, flow_process, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
@@ -107,7 +108,7 @@ def test_twelve_cards_three_of_them_broken_come_through_faults_and_a_kill(stack:
 
 @pytest.mark.slow
 def test_sixty_cards_twelve_of_them_broken_or_odd_come_through_a_bad_line_and_a_kill(
-    terminal: Terminal, tmp_path: Path
+    terminal: Terminal, tmp_path: Path, pytestconfig: pytest.Config
 ):
     cards = Cards(tmp_path / "cards", shop(tmp_path / "shop", len(MODULES)))
     cards.folder.mkdir()
@@ -131,8 +132,18 @@ def test_sixty_cards_twelve_of_them_broken_or_odd_come_through_a_bad_line_and_a_
     assert base == git(cards.repo, "rev-parse", lines["holiday"]["commands"]["drop"].split()[-1])
     assert lines["overtime"]["reason"] == "It did not begin: it depends on 'rent', which ended as refuted."
     assert set(models.faults) == {"429", "503", "cut", "cut_before_end", "529"}
-    page = (terminal.home / "nights" / night["night_id"] / "report.md").read_text(encoding="utf-8")
-    _FIGURES.info("faults %s\n%s", dict(models.faults), page)
+    folder = terminal.home / "nights" / night["night_id"]
+    _FIGURES.info("faults %s\n%s", dict(models.faults), (folder / "report.md").read_text(encoding="utf-8"))
+    places = {
+        str(cards.folder): "/home/me/cards",
+        str(cards.repo): "/home/me/shop",
+        endpoint.base_url.removesuffix("/v1"): MODELS_AT,
+    }
+    page = page_of((folder / "report.json").read_text(encoding="utf-8"), places, models.faults)
+    if pytestconfig.getoption("--write-examples"):
+        PAGE.parent.mkdir(exist_ok=True)
+        PAGE.write_text(page, encoding="utf-8")
+    assert sections(PAGE.read_text(encoding="utf-8")) == sections(page), "write it anew with --write-examples"
 
 
 def sixty(cards: Cards) -> Counter[str]:

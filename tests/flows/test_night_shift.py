@@ -265,15 +265,33 @@ def test_a_night_comes_every_night_until_it_is_taken_away_and_up_does_not_forget
         planned = {"deployment_id": {"any_": [name["id"]]}, "state": {"type": {"any_": ["SCHEDULED"]}}}
         until(lambda: bool(server.post("/flow_runs/filter", json={"flow_runs": planned}).json()), 90)
         path = f"/deployments/{name['id']}/schedules/{schedule['id']}"
-        assert server.patch(path, json={"active": False}).is_success  # what the switch in the UI does
+        assert server.patch(path, json={"active": False}).is_success  # as `prefect deployment schedule pause` does
+        assert schedules(server)[0]["parameters"] == {}, "Prefect no longer forgets them: the keeper need not mend that"
         until(lambda: server.post("/flow_runs/filter", json={"flow_runs": planned}).json() == [], 60)
+        until(lambda: schedules(server)[0]["parameters"] == given, 60)
+        assert schedules(server)[0]["active"] is False
     assert stack("down", "--json").code == 0
-    assert stack("up", "--json").code == 0
+    registered = json.loads((stack.home / "stack" / "kept.json").read_text())["registered"]
+    config = stack.home / "config" / "delegate.toml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text('[models.another]\nbase_url = "http://127.0.0.1:9/v1"\n', encoding="utf-8")
+    up = stack("up", "--json")
+    config.unlink()
+    assert up.code == 0, up.stderr
+    assert json.loads((stack.home / "stack" / "kept.json").read_text())["registered"] != registered, (
+        "as an upgrade does"
+    )
     with api(stack) as server:
+        (kept,) = schedules(server)
+        assert (kept["schedule"], kept["parameters"]) == (schedule["schedule"], schedule["parameters"])
+        path = f"/deployments/{name['id']}/schedules/{kept['id']}"
         assert [(each["slug"], each["active"]) for each in schedules(server)] == [(schedule["slug"], False)]
         assert server.post("/flow_runs/filter", json={"flow_runs": planned}).json() == [], "it is paused"
-        assert server.patch(path, json={"active": True}).is_success
+        ui = {"active": True, **{fact: kept[fact] for fact in ("slug", "schedule", "parameters")}}
+        assert server.patch(path, json=ui).is_success  # what the switch in the UI does
         until(lambda: bool(server.post("/flow_runs/filter", json={"flow_runs": planned}).json()), 90)
+        (run, *_) = server.post("/flow_runs/filter", json={"flow_runs": planned}).json()
+        assert run["parameters"] == given
         assert stack("night", str(cards), "--off", "--json").json == {"existed": True}
         assert schedules(server) == []
         assert server.post("/flow_runs/filter", json={"flow_runs": planned}).json() == []

@@ -18,6 +18,7 @@ from waiting import until
 from delegation.home import Home
 from delegation.reading.kept import Later, Unrecorded
 from delegation.scripted.endpoint import ScriptedEndpoint, Turn
+from tests.flows.conftest import Terminal, stack_of
 
 pytestmark = pytest.mark.stack
 
@@ -131,6 +132,19 @@ def test_a_question_whose_process_is_killed_is_told_to_its_asker_and_leaves_no_r
     assert "ended without an answer" in said
     assert run_of(stack, name, ended)["state_name"] == "Lost"
     until(lambda: list((stack.home / "reading" / "questions").iterdir()) == [], 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["1", "0"])
+def test_down_ends_a_question_that_is_under_way_and_its_asker_is_told(tmp_path, env, endpoint, launcher):
+    with stack_of(Terminal(tmp_path / "home", {"DELEGATE_LAUNCHER": launcher})) as terminal:
+        asking = terminal.start("query", "slow one", env=env)
+        endpoint.wait_for(1, 60)
+        assert terminal("down").code == 0
+        _, said = asking.communicate(timeout=60)
+        assert (asking.returncode, "the stack went down" in said) == (2, True), said
+        assert terminal.processes() == []
+    endpoint.wait_gone()
 
 
 def test_cancel_in_the_ui_ends_the_request_and_whoever_waits_is_told(stack, env, endpoint):

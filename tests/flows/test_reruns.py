@@ -41,13 +41,15 @@ class Api:
     def run(self, flow_run_id: str) -> dict[str, Any]:
         return self.http.get(f"flow_runs/{flow_run_id}").raise_for_status().json()
 
-    def deployment(self) -> dict[str, Any]:
-        return self.http.get("deployments/name/delegation/delegation").raise_for_status().json()
+    def deployment(self, name: str = "delegation/delegation") -> dict[str, Any]:
+        return self.http.get(f"deployments/name/{name}").raise_for_status().json()
 
-    def custom_run(self, parameters: dict[str, Any], tags: tuple[str, ...] = ()) -> dict[str, Any]:
+    def custom_run(
+        self, parameters: dict[str, Any], tags: tuple[str, ...] = (), deployment: str = "delegation/delegation"
+    ) -> dict[str, Any]:
         """What the form posts."""
         body = {"parameters": parameters, "tags": list(tags), "state": {"type": "SCHEDULED"}, "name": "by hand"}
-        made = self.http.post(f"deployments/{self.deployment()['id']}/create_flow_run", json=body)
+        made = self.http.post(f"deployments/{self.deployment(deployment)['id']}/create_flow_run", json=body)
         return made.raise_for_status().json()
 
     def retry(self, flow_run_id: str) -> dict[str, Any]:
@@ -215,6 +217,36 @@ def accepted_timeline(stack: Terminal, name: str) -> list[dict[str, Any]]:
     return stack("show", name, "--json").json["timeline"]
 
 
+@pytest.mark.slow
+def test_one_that_is_done_again_while_its_repository_is_away_is_told_as_failed_and_loses_nothing(
+    stack: Terminal, api: Api, small_repository: Path
+):
+    with ScriptedEndpoint(lambda request: RIGHT[min(request.turn, 1)]) as endpoint:
+        words = ("run", "Fix it", "--repo", str(small_repository), "--verify", VERIFY, "--json")
+        first = stack(*words, env=local_model(endpoint.base_url)).json
+    away = small_repository.rename(small_repository.with_name("away"))
+    state = api.retry(first["flow_run_id"])["state"]
+    assert (state["type"], "is gone since the delegation was submitted" in state["message"]) == ("FAILED", True), state
+
+    def told() -> dict[str, Any] | None:
+        """What a list says, which asks nobody."""
+        (line,) = [each for each in stack("list", "--json").json["delegations"] if each["id"] == first["id"]]
+        return line if line["state"] == "failed" else None
+
+    waited_for(told, 90)
+    failed = stack("show", first["id"], "--json").json
+    assert (failed["failure_kind"], failed["patch"]["sha256"]) == ("process", first["patch"]["sha256"])
+    assert "is gone since the delegation was submitted" in failed["failure_message"]
+    assert "outcome:failed" in api.run(first["flow_run_id"])["tags"]
+    assert stack("wait", first["id"]).code == 1
+    away.rename(small_repository)
+    again = stack("rerun", first["id"], "--from", "verify", "--json")
+    assert (again.code, again.json["outcome"]) == (0, "verified"), again.stderr
+    folder = record(stack, first["id"])
+    kept = [json.loads((folder / f"receipt.{n}.json").read_text(encoding="utf-8"))["outcome"] for n in (1, 2)]
+    assert kept == ["verified", "failed"]
+
+
 def test_a_custom_run_from_the_parameters_of_another_is_a_delegation_of_its_own(
     stack: Terminal, api: Api, small_repository: Path
 ):
@@ -261,8 +293,19 @@ def test_a_custom_run_that_cannot_be_is_refused_in_words_and_leaves_no_record(
     state = api.ended(api.custom_run(parameters)["id"])["state"]
     assert (state["type"], "'dg-20200101t000000000-zzzz'" in state["message"]) == ("FAILED", True), state
     assert {path.name for path in (stack.home / "delegations").iterdir()} == before
-    state = api.ended(api.custom_run({"card": {"task": "x", "repo": "/r", "colour": "red"}})["id"])["state"]
-    assert (state["type"], "colour" in state["message"]) == ("FAILED", True), state
+    wrong: list[tuple[str, dict[str, Any], str]] = [
+        ("delegation/delegation", {"card": {"task": "x", "repo": "/r", "verfy": "red"}},
+         "UsageError: card.verfy is an unknown key: did you mean 'verify'? Nothing was done."),
+        ("delegation/delegation", {}, "neither a card nor a request was given: fill in `card`"),
+        ("night_shift/night", {"cards": "/nosuch", "in_flight": "many"},
+         "UsageError: in_flight must be a whole number, not 'many'. Nothing was done. Choose 'Copy to new run'"),
+        ("night_shift/night", {"cards": "/nosuch"}, "there is no folder or file '/nosuch'"),
+        ("comparison/comparison", {"models": "a"}, "UsageError: models must be a list of texts, not 'a'."),
+    ]  # fmt: skip
+    runs = [api.custom_run(given, deployment=name)["id"] for name, given, _ in wrong]
+    for run, (_, _, said) in zip(runs, wrong, strict=True):
+        ended = api.ended(run)
+        assert (ended["state"]["type"], said in ended["state"]["message"]) == ("FAILED", True), ended["state"]
     assert {path.name for path in (stack.home / "delegations").iterdir()} == before
 
 

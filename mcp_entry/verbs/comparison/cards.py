@@ -1,11 +1,11 @@
 """Where the card of a comparison comes from: a file of one card, or a delegation that had it."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from delegation.card import Card
 from delegation.cards import read_cards
 from delegation.errors import NotFoundError, UsageError
+from mcp_entry.verbs.card_file import card_in
 from mcp_entry.verbs.service import Service
 
 
@@ -21,12 +21,12 @@ def card_to_compare(verbs: Service, source: str) -> CardToCompare:
     """Raises NotFoundError where it is neither, UsageError for a file that does not hold exactly one whole card that
     stands alone."""
     path = verbs.settings.path(source)
-    if path.is_dir():
+    if path.is_dir() and not _is_delegation(verbs, source):  # an ending of an id may be a folder's name, too
         raise UsageError(f"{source!r} is a folder: name the file of one card")
-    if not path.exists():
+    if path.is_dir() or not path.exists():
         return CardToCompare(_of_delegation(verbs, source))
     if path.suffix == ".toml":
-        return CardToCompare(_of_toml(path))
+        return CardToCompare(card_in(path))
     found = read_cards(path, verbs.settings.home.no_repository)
     if found.problems:
         raise UsageError("; ".join(problem.text for problem in found.problems))
@@ -40,6 +40,14 @@ def card_to_compare(verbs: Service, source: str) -> CardToCompare:
     return CardToCompare(fields.card().model_copy(update={"queue": queue}), fields.attempts)
 
 
+def _is_delegation(verbs: Service, source: str) -> bool:
+    try:
+        verbs.identify(source)
+    except (NotFoundError, UsageError):
+        return False
+    return True
+
+
 def _of_delegation(verbs: Service, source: str) -> Card:
     """From the commit that it began at, whatever its base is by now."""
     try:
@@ -51,9 +59,3 @@ def _of_delegation(verbs: Service, source: str) -> Card:
         ) from None
     base = request.base_commit or request.card.base
     return request.card.model_copy(update={"base": base, "key": None, "model": None, "queue": "now"})
-
-
-def _of_toml(path: Path) -> Card:
-    from mcp_entry.terminal.card_input import CardOptions, TaskSource, card_of
-
-    return card_of(CardOptions(), TaskSource(None, None, path))

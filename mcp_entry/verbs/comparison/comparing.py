@@ -11,7 +11,7 @@ from delegation.comparison.planning import IN_FLIGHT, plan_of
 from delegation.comparison.report import ComparisonReport
 from delegation.comparison.store import ComparisonStore
 from delegation.comparison.trials import Trials
-from delegation.errors import DelegateError, UsageError
+from delegation.errors import DelegateError, NotFoundError, UsageError
 from delegation.models.buckets import limit_name_of
 from delegation.notification.notice import hook_of
 from delegation.records.labels import queue_name_of
@@ -22,6 +22,7 @@ from mcp_entry.stack import access
 from mcp_entry.stack.access import Say
 from mcp_entry.stack.prefect_api import Deployment, FlowRun, NewRun, PrefectApi
 from mcp_entry.stack.run_end import EndForGood
+from mcp_entry.verbs.cancelling import end_for_its_parent
 from mcp_entry.verbs.results import Cancelled
 
 COMPARISON = "comparison/comparison"
@@ -88,6 +89,14 @@ class Comparing:
         """The id that a person means by an id, or a unique beginning or ending of one."""
         return self.store.resolve(text.strip())
 
+    def is_known(self, text: str) -> bool:
+        """Whether a text names exactly one comparison."""
+        try:
+            self.identify(text)
+        except (NotFoundError, UsageError):
+            return False
+        return True
+
     def report(self, text: str) -> ComparisonReport:
         """How it stands, from the disk alone."""
         return self.store.report(self._trials(self.identify(text)))
@@ -100,14 +109,18 @@ class Comparing:
         return Trials(self.store.read(comparison_id), self.settings)
 
     def cancel(self, text: str) -> Cancelled:
-        """Ask the stack to end it and its trials; those that have ended stay as they are. Raises StackNotRunning when
-        there is none."""
+        """Ask the stack to end it and its trials; those that have ended stay as they are. One whose process died has
+        not ended: it would be taken up again. Raises StackNotRunning when there is no stack."""
         comparison_id = self.identify(text)
         with access.connection(self.settings).prefect() as api:
             run = _run_of(api, comparison_id)
-            if run is None or run.has_ended:
+            if run is None or (run.has_ended and not run.has_crashed):
                 return Cancelled(comparison_id, (run.state_name if run else None) or "gone", had_ended=True)
             after = api.cancel(run.id)
+            if not run.has_process:  # which would end its trials
+                trials = self._trials(comparison_id)
+                for name in trials.open_children():
+                    end_for_its_parent(trials.records, api, name)
         return Cancelled(comparison_id, (after.state_name if after else None) or "gone", had_ended=False)
 
     def state_once_ended(self, comparison_id: str, *, at_most_seconds: float) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,14 +61,6 @@ class Standing:
         return self.run is None or (self.run.has_ended and not self.run.has_crashed)
 
 
-def terms_of(given: Mapping[str, object], names: Mapping[str, str] | None = None) -> Terms:
-    """What was asked of a night. Raises UsageError that names each wrong value; `names` is what the caller calls it."""
-    try:
-        return Terms.model_validate(given)
-    except ValidationError as error:
-        raise UsageError(sentence(error, Terms, names)) from None
-
-
 def cards_for(settings: Settings, terms: Terms, at: str | None) -> CardSet:
     """What would be done now. Raises UsageError where it is nothing at all, or a time, a zone or the name is none."""
     night_id_of(terms, datetime.now(UTC), settings)
@@ -108,8 +100,8 @@ def ask_for_every(settings: Settings, terms: Terms, at: str, say: Say) -> Night:
     with access.ensure_running(settings, say).prefect() as api:
         deployment = api.deployment(NIGHT)
         slug = _slug(terms.cards)
-        kept = keep_surroundings(settings, slug)
-        parameters = _parameters(terms, settings, kept)
+        parameters = _parameters(terms, settings, slug)
+        keep_surroundings(settings, slug, parameters)
         cron = f"{moment.minute} {moment.hour} * * *"
         api.set_schedule(deployment, slug, Schedule(cron, parameters["time_zone"], parameters))
     begins = next_moment(moment, zone(terms, settings), datetime.now(UTC))

@@ -14,8 +14,8 @@ from delegation.reading.kept import Kept, Later, with_references
 from delegation.reading.labels import unrecorded
 from delegation.reading.question import Answer, Question
 from delegation.settings import Settings
-from delegation.stack_state import StackState, process_id
-from mcp_entry.stack.prefect_api import process_settings
+from delegation.stack_state import MARK, StackState, process_id
+from mcp_entry.stack.prefect_environment import process_settings
 
 if TYPE_CHECKING:  # loaded in a thread
     from mcp_entry.verbs.reading.slots import Connections
@@ -124,7 +124,8 @@ class Runs:
             prefect_home=state.prefect_home,
         )  # fmt: skip
         ours = {"PYTHONPATH": str(pipeline_directory()), "PYTHONUNBUFFERED": "1", QUESTION_VARIABLE: question_id}
-        return {**kept, **home, **ours, **prefect}
+        mark = {MARK: state.mark} if state.mark else {}  # without the launcher it is the front door's child
+        return {**kept, **home, **ours, **mark, **prefect}
 
 
 class Connecting:

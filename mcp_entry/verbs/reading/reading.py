@@ -1,19 +1,21 @@
 """The verbs of the reading lane that both faces share: analyze, query, resume, pack and sessions."""
 
-from contextlib import ExitStack, closing
+from collections.abc import Generator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from delegation.errors import UsageError, WorkFailed
+from delegation.errors import DelegateError, UsageError, WorkFailed
 from delegation.settings import Settings
 
 if TYPE_CHECKING:  # loaded by the verbs that need them
     from delegation.reading.admission import Admitted, Wish
     from delegation.reading.config import ReaderConfig
-    from delegation.reading.packing.pack import Pack
+    from delegation.reading.metrics import Tool
+    from delegation.reading.packing.manifest import Pack
     from delegation.reading.question import Answer
     from delegation.reading.sessions import Pruned, Session, SessionStore
     from delegation.stack_state import StackState
@@ -62,19 +64,25 @@ class Reading:
         """Ask about a folder or file. For what is raised see `admission.admit_analyze` and `answering.answered`."""
         from delegation.reading.admission import admit_analyze
 
-        return self._answered(admit_analyze(self.settings, folder, prompt, wish), cancelled)
+        with self._refusals_noted("analyze", prompt):
+            admitted = admit_analyze(self.settings, folder, prompt, wish)
+        return self._answered(admitted, cancelled)
 
     def query(self, prompt: str, wish: "Wish", *, cancelled: Event | None = None) -> "Answer":
         """Ask without files."""
         from delegation.reading.admission import admit_query
 
-        return self._answered(admit_query(self.settings, prompt, wish), cancelled)
+        with self._refusals_noted("query", prompt):
+            admitted = admit_query(self.settings, prompt, wish)
+        return self._answered(admitted, cancelled)
 
     def resume(self, session: str, prompt: str, wish: "Wish", *, cancelled: Event | None = None) -> "Answer":
         """Ask further, with the files of the session. Raises ConflictError while somebody else does."""
         from delegation.reading.admission import admit_resume
 
-        return self._answered(admit_resume(self.settings, session, prompt, wish), cancelled)
+        with self._refusals_noted("resume", prompt, session):
+            admitted = admit_resume(self.settings, session, prompt, wish)
+        return self._answered(admitted, cancelled)
 
     def pack(self, folder: Path) -> "Pack":
         """What a reader would get of a folder or file. Nothing is sent."""
@@ -111,6 +119,17 @@ class Reading:
         from delegation.reading.admission import store_of
 
         return store_of(self.settings, self.config)
+
+    @contextmanager
+    def _refusals_noted(self, tool: "Tool", prompt: str, session: str | None = None) -> Generator[None]:
+        """Every call has its line of metrics, also one that nobody is asked for."""
+        from delegation.reading.admission import note_refusal
+
+        try:
+            yield
+        except DelegateError as error:
+            note_refusal(self.settings, tool, prompt, session, error)
+            raise
 
     def _answered(self, admitted: "Admitted", cancelled: Event | None) -> "Answer":
         """As a flow run where a stack runs; else, and where it cannot begin one, here, and recorded later."""
