@@ -8,10 +8,10 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-core test-slow test-real bench lock programs programs-real clean
+.PHONY: help setup demo check test test-core test-slow test-real bench lock programs programs-real programs-bench clean
 
 help:  ## Show what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: $(VENV)/.ready  ## Install everything into .venv; leaves .venv/bin/delegate
 
@@ -44,7 +44,7 @@ test-slow: setup programs  ## The longer parts that `make test` leaves out
 test-real: setup programs programs-real  ## Every other real program
 	$(VENV)/bin/python -m pytest -m real
 
-bench: setup programs programs-real  ## Every figure of docs/performance.md again, as ratios (NAMES="one idle" for some of them)
+bench: setup programs programs-real programs-bench  ## Every figure of docs/performance.md again, as ratios (NAMES="one idle" for some of them)
 	$(VENV)/bin/python -m tests.bench $(NAMES) $(BENCH) --json docs/performance.json --page
 
 programs: $(PROGRAMS)/claude-code/.ready $(PROGRAMS)/jest/.ready $(PROGRAMS)/llama/.ready $(PROGRAMS)/packages/.ready  ## The pinned programs that the tests drive
@@ -80,6 +80,15 @@ $(PROGRAMS)/litellm/.ready $(PROGRAMS)/mini-swe-agent/.ready: $(PROGRAMS)/%/.rea
 	$(@D)/bin/python -m pip install --quiet --require-hashes -r $<
 	@touch $@
 
+programs-bench: $(PROGRAMS)/packers/.ready  ## The pinned programs that only `make bench` measures ours against
+
+$(PROGRAMS)/packers/.ready: programs/packers/package.json programs/packers/package-lock.json programs/packers/requirements.txt
+	mkdir -p $(@D) && cp programs/packers/package.json programs/packers/package-lock.json programs/packers/.npmrc $(@D)/
+	cd $(@D) && npm ci --silent --ignore-scripts
+	$(PYTHON) -m venv --clear $(@D)/venv
+	$(@D)/venv/bin/python -m pip install --quiet --require-hashes -r programs/packers/requirements.txt
+	@touch $@
+
 lock:  ## Compile requirements/dev.txt and the lock files again (needs uv)
 	uv pip compile pyproject.toml requirements/dev.in --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --quiet -o requirements/dev.txt
@@ -87,11 +96,12 @@ lock:  ## Compile requirements/dev.txt and the lock files again (needs uv)
 	  --no-emit-index-url --no-header --no-annotate --quiet -o programs/llama/requirements.txt
 	uv pip compile programs/packages/requirements.in --no-deps --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --quiet -o programs/packages/requirements.txt
-	for program in litellm mini-swe-agent; do uv pip compile programs/$$program/requirements.in --universal --python-version 3.11 \
+	for program in litellm mini-swe-agent packers; do uv pip compile programs/$$program/requirements.in --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet -o programs/$$program/requirements.txt || exit; done
 	cd programs/claude-code && npm install --silent --package-lock-only --ignore-scripts
 	cd programs/jest && npm install --silent --package-lock-only --ignore-scripts
 	cd programs/codex && npm install --silent --package-lock-only --ignore-scripts
+	cd programs/packers && npm install --silent --package-lock-only --ignore-scripts
 
 clean:  ## Remove what make made (never your delegations)
 	rm -rf $(VENV) $(PROGRAMS) dist .pytest_cache .ruff_cache

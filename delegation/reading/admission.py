@@ -10,18 +10,17 @@ from typing import Any
 from delegation.card import Lane
 from delegation.chat.history import clean
 from delegation.checkout.git import top_level
-from delegation.errors import NotFoundError, UsageError
+from delegation.errors import DelegateError, NotFoundError, UsageError
 from delegation.ids import new_id
 from delegation.reading import pool as pools
 from delegation.reading.config import ReaderConfig
 from delegation.reading.lane import lane_of_folder, refuse_our_state, those_allowed
-from delegation.reading.metrics import Tool
+from delegation.reading.metrics import Metrics, Tool, append_metrics
 from delegation.reading.packing.limits import FileWalker
 from delegation.reading.pool import Pool
 from delegation.reading.providers import drawn_order
-from delegation.reading.question import Question
+from delegation.reading.question import Question, WhenTooLarge
 from delegation.reading.sessions import SessionStore, session_id
-from delegation.reading.splitting import WhenTooLarge
 from delegation.reading.typed import checked_schema
 from delegation.reading.wording import output_tokens
 from delegation.settings import Settings
@@ -79,6 +78,19 @@ def admit_resume(settings: Settings, session: str, prompt: str, wish: Wish) -> A
     return _admitted(
         settings, config, pool, "resume", prompt, wish, random.random, source=kept.source, lane=lane, session=name
     )
+
+
+def note_refusal(settings: Settings, tool: Tool, prompt: str, session: str | None, error: DelegateError) -> None:
+    """The line of metrics of a call that was refused before anybody was asked. Never raises."""
+    try:
+        config = pools.config_of(settings)
+    except DelegateError:  # that may be what it was refused for
+        config = None
+    line = Metrics(
+        tool=tool, input_bytes=len(prompt.encode(errors="replace")), duration_ms=0, status="error",
+        session_id=session and session[:80], message=str(error),
+    )  # fmt: skip
+    append_metrics(pools.metrics_file(settings, config), line)
 
 
 def places_of_ours(settings: Settings, config: ReaderConfig | None) -> tuple[Path, ...]:

@@ -15,7 +15,7 @@ from delegation.reading.citations import Checked, checked
 from delegation.reading.gate import Gate
 from delegation.reading.lane import lane_of_pack, those_allowed
 from delegation.reading.metrics import Metrics, append_metrics
-from delegation.reading.packing.pack import Pack, pack
+from delegation.reading.packing.manifest import Pack
 from delegation.reading.providers import AllFailed, Answered, first_answer
 from delegation.reading.question import Answer, Question, Reader, WrongReference
 from delegation.reading.sessions import Held, SessionStore
@@ -90,7 +90,7 @@ class _Answering:
 
     def _lane(self) -> Lane | None:
         question = self.question
-        if question.lane is None and question.source and question.session_id is None and self.pack:
+        if question.lane is None and question.source and self.pack:
             return lane_of_pack(Path(question.source), self.pack.manifest)
         return question.lane
 
@@ -184,6 +184,8 @@ class _Answering:
 
 def _packed(source: Path, question: Question) -> Pack:
     """The pack. Raises UsageError where there would be nothing to read in it."""
+    from delegation.reading.packing.pack import pack  # its rules take longer to load than a question without files
+
     packed = pack(source, question.walker)
     if packed.texts:
         return packed
@@ -195,6 +197,8 @@ def _packed(source: Path, question: Question) -> Pack:
 
 def _changed(kept: Pack, source: str | None, question: Question) -> str:
     """What became of the files since, in a sentence; empty where nothing did."""
+    from delegation.reading.packing.pack import pack
+
     if source is None:
         return ""
     try:

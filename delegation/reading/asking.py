@@ -15,7 +15,7 @@ from delegation.chat.retry import NO_RETRIES, charged
 from delegation.errors import EndpointError, WorkFailed
 from delegation.reading import prompts
 from delegation.reading.gate import ReaderSlot
-from delegation.reading.packing.pack import Pack
+from delegation.reading.packing.manifest import Pack
 from delegation.reading.packing.rendering import estimated_tokens, rendered
 from delegation.reading.question import Question, Reader
 from delegation.reading.sessions import Turn
@@ -160,6 +160,7 @@ class _Asking:
 
     def _note_of(self, reply: Reply, label: str) -> str:
         """Notes may be cut: what they hold is still of use, and the caller is told."""
+        self._check_is_no_refusal(reply)
         if reply.stop == "length":
             self._told.warnings.append(f"the notes on {label} reached max_output_tokens: raise it to lose nothing")
         return clean(reply.text)
@@ -187,9 +188,12 @@ class _Asking:
             ) from None
 
     def _usable(self, reply: Reply) -> str:
+        self._check_is_no_refusal(reply)
+        return usable_answer(clean(reply.text), cut=reply.stop == "length", limit=self._question.output_tokens)
+
+    def _check_is_no_refusal(self, reply: Reply) -> None:
         if reply.stop == "refusal":
             raise EndpointError("refused", f"{self._reader.name!r} declined to answer: {reply.text[:300]}")
-        return usable_answer(clean(reply.text), cut=reply.stop == "length", limit=self._question.output_tokens)
 
     def _request(self, system: str, messages: Sequence[Message]) -> Reply:
         """One request. Whoever admits it is asked before and told after."""

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from delegation.errors import NotFoundError, StackError, UsageError
 from delegation.files import publish_bytes
-from delegation.reading.packing.manifest import Manifest
-from delegation.reading.packing.pack import Pack
+from delegation.reading.packing.manifest import Manifest, Pack
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _ENDING = ".pack"

@@ -1,7 +1,7 @@
 """A folder that must stay on this machine is read only by those whose work ends here."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from delegation.card import Lane
@@ -30,13 +30,19 @@ def lane_of_folder(source: Path, settings: Settings) -> Lane | None:
 
 
 def lane_of_pack(source: Path, manifest: Manifest) -> Lane | None:
-    """The same for folders below it, by what was packed."""
-    names = (unshown(file.path) for file in manifest.files)
-    inside = [os.path.dirname(name) for name in names if os.path.basename(name) == _MARK.encode()]  # noqa: PTH119, PTH120  # bytes
+    """The same for every folder below it from which a file was packed: the mark itself may be ignored, or left out."""
     real = source.resolve()
     folder = real if real.is_dir() else real.parent
-    below = (folder / os.fsdecode(name) for name in inside)
-    return "local" if any(read_repository_file(each).lane == "local" for each in below) else None
+    inside = {above for file in manifest.files for above in _folders_of(unshown(file.path))}
+    below = (folder / os.fsdecode(each) for each in sorted(inside))
+    marked = (each for each in below if (each / _MARK).is_file())
+    return "local" if any(read_repository_file(each).lane == "local" for each in marked) else None
+
+
+def _folders_of(path: bytes) -> Iterator[bytes]:
+    """`a/b` and `a` of `a/b/c.py`."""
+    while (path := path.rpartition(b"/")[0]) != b"":
+        yield path
 
 
 def those_allowed(readers: Sequence[Reader], lane: Lane | None, source: str | None) -> tuple[Reader, ...]:

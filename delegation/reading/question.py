@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -13,10 +13,11 @@ from delegation.models.buckets import DEFAULT_SLOTS
 from delegation.reading.metrics import Tool
 from delegation.reading.packing.limits import FileWalker
 from delegation.reading.packing.manifest import Skip
-from delegation.reading.splitting import WhenTooLarge
 from delegation.receipt import Cost
 from delegation.request import Endpoint
 from delegation.values import Value
+
+WhenTooLarge = Literal["split", "refuse"]
 
 
 class Reader(Value):

@@ -17,7 +17,7 @@ from delegation.reading.config import Provider, ReaderConfig
 from delegation.reading.corpora import Corpora
 from delegation.reading.locks import Busy, held
 from delegation.reading.metrics import Tool
-from delegation.reading.packing.pack import Pack
+from delegation.reading.packing.manifest import Pack
 from delegation.values import Value
 
 KEEP_DAYS = 30.0

@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
 
 from delegation.errors import WorkFailed
+from delegation.reading.packing.manifest import Pack
 from delegation.reading.packing.naming import unshown
-from delegation.reading.packing.pack import Pack
 from delegation.reading.packing.rendering import Piece, block_tokens, estimated_tokens, preamble_tokens
+from delegation.reading.question import WhenTooLarge
 
-WhenTooLarge = Literal["split", "refuse"]
 _MAX_PARTS = 24
 
 

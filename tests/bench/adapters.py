@@ -11,8 +11,6 @@ from tests.bench.model import ROOT
 from tests.bench.rows import Row, ratio_at_most
 from tests.bench.stacks import temporary_folder
 
-_PACKERS = ROOT / ".programs" / "packers"
-
 
 def worktree(quick: bool) -> Iterator[Row]:
     """Worktree, collect and remove beside bare git."""
@@ -48,19 +46,16 @@ def slots(quick: bool) -> Iterator[Row]:
 
 
 def packing(quick: bool) -> Iterator[Row]:
-    """A tree of 10,000 files, by us, repomix and files-to-prompt (those that are installed)."""
+    """A real tree of 10,000 files, by us, repomix and files-to-prompt (those that are installed)."""
     words = ["--files", "1000" if quick else "10000", "--rounds", "1" if quick else "3"]
-    programs = {"--repomix": "node_modules/.bin/repomix", "--files-to-prompt": "venv/bin/files-to-prompt"}
-    for option, program in programs.items():
-        if (_PACKERS / program).exists():
-            words += [option, str(_PACKERS / program)]
     found = {each["packer"]: each for each in _told("bench_packing", *words)["rows"]}
     ours = found.pop("ours, all of it")
     peers = {name: each for name, each in found.items() if not name.startswith("ours")}
+    speed = f"{ours['mb_per_second']} MB/s; {found['ours, usual caps']['seconds']} s under the usual caps"
     yield Row(
         name=f"packing {words[1]} files", unit="s", ours=ours["seconds"],
         peers={name: each["seconds"] for name, each in peers.items()}, against=next(iter(peers), None),
-        note="" if peers else "no other packer is installed in .programs/packers",
+        note=speed if peers else f"{speed}; no other packer: run `make programs-bench`",
     )  # fmt: skip
     yield Row(
         name="planted secrets in the pack", unit="secrets", ours=float(ours["leaked"]),
@@ -69,13 +64,15 @@ def packing(quick: bool) -> Iterator[Row]:
 
 
 def reading(quick: bool) -> Iterator[Row]:
-    """What a question adds to a bare HTTP call."""
-    found = _told("bench_reading", "--rounds", "5" if quick else "30")
-    for way, name in (("in_process", "in process"), ("mcp", "through delegate mcp"), ("program", "as a program")):
-        yield Row(
-            name=f"query, {name}", unit="s", ours=found[way]["median_ms"] / 1000,
-            peers={"bare HTTP call": found["bare"]["median_ms"] / 1000}, against="bare HTTP call",
-        )  # fmt: skip
+    """What a question adds to a bare HTTP call, alone and as a flow run of a running stack."""
+    rounds = "5" if quick else "30"
+    for stack, words in (("no stack", []), ("stack up", ["--stack"])):
+        found = _told("bench_reading", "--rounds", rounds, *words)
+        for way, name in (("in_process", "in process"), ("mcp", "through delegate mcp"), ("program", "as a program")):
+            yield Row(
+                name=f"query, {name}, {stack}", unit="s", ours=found[way]["median_ms"] / 1000,
+                peers={"bare HTTP call": found["bare"]["median_ms"] / 1000}, against="bare HTTP call",
+            )  # fmt: skip
 
 
 def _told(module: str, *words: str) -> dict[str, Any]:

@@ -1,16 +1,15 @@
-"""Packing a tree of 10,000 files: speed, and what is leaked of thirty planted secrets, beside other packers.
+"""Packing a real tree of 10,000 files: speed, and what is leaked of thirty planted secrets, beside other packers.
 
-`python -m tests.bench.bench_packing [--files N] [--tree FOLDER] [--rounds N] [--repomix PROGRAM]
-[--files-to-prompt PROGRAM] [--json]`. Not part of `make test`. Another packer takes part where its program is named; in
-a folder that git ignores, for example: `npm install --prefix .programs/packers repomix`, and an environment of its own
-with `pip install files-to-prompt`. Every packer runs as a process of its own, on the same tree with the same planted
-files, otherwise with its own defaults.
+`python -m tests.bench.bench_packing [--files N] [--tree FOLDER] [--rounds N] [--json]`. Not part of `make test`. The
+tree is a folder of the pinned programs, LiteLLM with all that it needs: sources, texts, data and pictures as they were
+published. The other packers are pinned in `programs/packers` (`make programs-bench`); one that is not installed takes
+no part. Every packer runs as a process of its own, on the same tree with the same planted files, otherwise with its
+own defaults; the caps of ours are lifted where it says "all of it".
 """
 
 import argparse
 import json
 import os
-import random
 import resource
 import shutil
 import statistics
@@ -32,10 +31,15 @@ from pathlib import Path
 from delegation.reading.packing.limits import FileWalker
 from delegation.reading.packing.pack import pack
 from delegation.reading.packing.rendering import rendered
-packed = pack(Path(sys.argv[1]), FileWalker(max_total_bytes=int(sys.argv[3])))
+caps = {} if sys.argv[3] == "usual" else {"max_file_bytes": 1 << 40, "max_total_bytes": 1 << 40}
+packed = pack(Path(sys.argv[1]), FileWalker(**caps))
 Path(sys.argv[2]).write_text(rendered(packed), encoding="utf-8")
 """
-_EVERYTHING, _USUAL = 1 << 40, 4_194_304
+_PROGRAMS = ROOT / ".programs"
+_TREE = "litellm/lib/python3*/site-packages"
+_REPOMIX = _PROGRAMS / "packers" / "node_modules" / ".bin" / "repomix"
+_FILES_TO_PROMPT = _PROGRAMS / "packers" / "venv" / "bin" / "files-to-prompt"
+_COMPILED = (".pyc", ".so")  # of one machine; sources everywhere are the same
 
 
 @dataclass
@@ -58,20 +62,25 @@ class Packer:
         }  # fmt: skip
 
 
-def generated(folder: Path, files: int) -> Path:
-    """Sources as people write them: words, numbers and some odd letters, a hundred files to a folder."""
-    chance = random.Random(11)
-    words = ("value", "index", "result", "client", "request", "handler", "größe", "token_type", "secretary", "path")
-    for number in range(files):
-        place = folder / f"package_{number // 2000:02}" / f"part_{number // 100:03}"
-        if number % 100 == 0:
-            place.mkdir(parents=True)
-        lines = (
-            f"    {chance.choice(words)}_{chance.randrange(999)} = {chance.choice(words)}({chance.randrange(9999)})\n"
-            for _ in range(chance.randrange(5, 60))
-        )
-        (place / f"module_{number:05}.py").write_text(f"def work_{number}():\n{''.join(lines)}", encoding="utf-8")
-    return folder
+def real_tree() -> Path:
+    """Raises SystemExit where it is not installed."""
+    found = next(iter(sorted(_PROGRAMS.glob(_TREE))), None)
+    if found is None:
+        raise SystemExit(f"no {_TREE} in {_PROGRAMS}: run `make programs-real`, or name a folder with --tree")
+    return found
+
+
+def copied(tree: Path, root: Path, files: int) -> list[Path]:
+    """The first so many files of the tree by name."""
+    wanted = (path for path in sorted(tree.rglob("*")) if path.is_file() and not path.is_symlink())
+    chosen = [path for path in wanted if not path.name.endswith(_COMPILED) and ".so." not in path.name]
+    copies: list[Path] = []
+    for path in chosen[:files]:
+        copy = root / path.relative_to(tree)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+        copies.append(copy)
+    return copies
 
 
 def planted_in(root: Path) -> None:
@@ -101,38 +110,29 @@ def run(packer: Packer, root: Path, out: Path) -> None:
     packer.leaked = [each.path for each in planted() if any(value in text for value in each.values)]
 
 
-def packers(asked: argparse.Namespace, root: Path, out: Path) -> list[Packer]:
+def packers(root: Path, out: Path) -> list[Packer]:
     ours = (sys.executable, "-P", "-c", _OURS, str(root), str(out))  # the tree may hold modules of any name
-    found = [Packer("ours, all of it", (*ours, str(_EVERYTHING))), Packer("ours, usual caps", (*ours, str(_USUAL)))]
-    if asked.repomix:
-        quiet = ("--quiet", "--style", "plain", "-o", str(out))
-        found.append(Packer("repomix", (str(Path(asked.repomix).absolute()), *quiet)))
-    if asked.files_to_prompt:
-        found.append(
-            Packer("files-to-prompt", (str(Path(asked.files_to_prompt).absolute()), ".", "-n", "-o", str(out)))
-        )
+    found = [Packer("ours, all of it", (*ours, "all")), Packer("ours, usual caps", (*ours, "usual"))]
+    if _REPOMIX.exists():
+        found.append(Packer("repomix", (str(_REPOMIX), "--quiet", "--style", "plain", "-o", str(out))))
+    if _FILES_TO_PROMPT.exists():
+        found.append(Packer("files-to-prompt", (str(_FILES_TO_PROMPT), ".", "-n", "-o", str(out))))
     return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=10_000)
-    parser.add_argument("--tree", type=Path, help="a real folder instead of a generated one; it is copied")
+    parser.add_argument("--tree", type=Path, help="another folder; its files are copied")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--repomix")
-    parser.add_argument("--files-to-prompt")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="delegate-bench-") as folder:
         root, out = Path(folder) / "tree", Path(folder) / "out.txt"
-        if asked.tree:
-            shutil.copytree(asked.tree, root, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-        else:
-            generated(root, asked.files)
-        files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
+        files = copied(asked.tree or real_tree(), root, asked.files)
         size = sum(path.stat().st_size for path in files)
         planted_in(root)
-        taking_part = packers(asked, root, out)
+        taking_part = packers(root, out)
         for number in range(asked.rounds):
             for packer in taking_part if number % 2 == 0 else reversed(taking_part):
                 run(packer, root, out)

@@ -37,11 +37,11 @@ def provider(folder: Path) -> Generator[str]:
     """A scripted endpoint that always answers, as a process."""
     script = folder / "script.json"
     script.write_text(json.dumps({"turns": [{"text": "yes", "times": 1_000_000}]}), encoding="utf-8")
-    argv = [sys.executable, "-m", "delegation.scripted.endpoint", "--script", str(script)]
+    argv = [sys.executable, "-m", "delegation.scripted", str(script), "--port", "0"]
     with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
         try:
             assert child.stdout is not None
-            yield f"http://127.0.0.1:{int(child.stdout.readline().split()[1])}/v1"
+            yield child.stdout.readline().split()[0]
         finally:
             child.terminate()
 

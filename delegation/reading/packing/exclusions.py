@@ -6,10 +6,12 @@ the folder with care, since what is packed leaves the machine.
 
 import re
 from collections.abc import Sequence
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING
 
 from delegation.errors import UsageError
+
+if TYPE_CHECKING:  # loaded where somebody has globs
+    from pathspec import GitIgnoreSpec
 
 _FLOOR = re.compile(
     r"node_modules|\.git|dist|build|target|\.next|__pycache__|.*\.lock|\.env.*|.*\.pem|.*\.key|.*secret.*"
@@ -57,7 +59,9 @@ class Exclusions:
         return self._globs is not None and self._globs.match_file(path.lower())
 
 
-def _spec(globs: Sequence[str]) -> GitIgnoreSpec:
+def _spec(globs: Sequence[str]) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec
+
     try:
         return GitIgnoreSpec.from_lines([_as_ignore_rule(glob) for glob in globs])
     except ValueError as error:

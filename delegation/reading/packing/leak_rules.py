@@ -89,17 +89,38 @@ _SETTINGS_FILES = (
     ".npmrc", "credentials",
 )  # fmt: skip
 
+_KEY_END = r"-{4,5} ?END"
+# Behind comment signs, quotes or tags: a long run of a key's letters, of every kind.
+_FURTHER_ON = (
+    r"(?:(?!-{4,5} ?(?:BEGIN|END))[\s\S]){0,400}?(?<![A-Za-z0-9+/=])"
+    r"(?=[A-Za-z0-9+/]*[a-z])(?=[A-Za-z0-9+/]*[A-Z])(?=[A-Za-z0-9+/]*[0-9])[A-Za-z0-9+/=]{40}"
+)
 _PRIVATE_KEY = Rule(
     "private key",
     ("PRIVATE KEY",),
     re.compile(
-        r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-        rf"{_SEAM}{{0,80}}(?:[A-Za-z-]{{1,40}}: [^\n\\]{{0,200}}{_LINE_END}){{0,9}}[A-Za-z0-9+/=]{{16}}"
-        r"(?:(?!-----END)[\s\S])*(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?"
+        r"-{4,5} ?BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+        rf"(?:{_SEAM}{{0,80}}(?:[A-Za-z-]{{1,40}}: [^\n\\]{{0,200}}{_LINE_END}){{0,9}}[A-Za-z0-9+/=]{{16}}"
+        rf"|{_FURTHER_ON})"
+        rf"(?:(?!{_KEY_END})[\s\S])*(?:{_KEY_END} [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)? ?-{{4,5}})?"
+    ),
+)
+_STATIC_KEY = Rule(
+    "static key",
+    ("OpenVPN Static key",),
+    re.compile(
+        r"-----BEGIN OpenVPN Static key V1-----\s{0,80}[0-9a-fA-F]{16}"
+        r"(?:(?!-----END)[\s\S])*(?:-----END OpenVPN Static key V1-----)?"
     ),
 )
 _TOKENS = (
     Rule("PuTTY private key", ("PuTTY-User-Key-File-",), re.compile(r"PuTTY-User-Key-File-\d[\s\S]*")),
+    _token(  # "-----BEGIN ... PRIVATE KEY" in base 64, as in the files of clusters
+        "private key in base 64",
+        "LS0tLS1CRUdJTiB",
+        r"(?:QUklWQVRF|SU0EgUFJJVkFUR|FQyBQUklWQVRF|EU0EgUFJJVkFUR|QR1AgUFJJVkFUR|PUEVOU1NIIFBSSVZBVEUg"
+        r"|FTkNSWVBURUQgUFJJVkFUR)[A-Za-z0-9+/=]{40,}(?:\s{1,40}[A-Za-z0-9+/=]{20,})*",
+    ),
     _token("age secret key", "AGE-SECRET-KEY-1", r"[0-9A-Z]{40,}"),
     _token("AWS access key id", "AKIA ASIA ABIA ACCA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
     _token("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,}"),
@@ -189,6 +210,13 @@ _BY_PLACE = (
 _BY_FILE = (
     Rule(
         "login",
+        ("machine",),
+        re.compile(r"\bmachine\s+\S+\s+login\s+\S+\s+password\s+(\S+)"),
+        certain=False,
+        accepts=_is_no_template,
+    ),
+    Rule(
+        "login",
         ("password",),
         re.compile(r"\bpassword\s+(\S+)"),
         certain=False,
@@ -204,4 +232,4 @@ _BY_FILE = (
         any_case=True,
     ),
 )
-RULES = (_PRIVATE_KEY, *_TOKENS, *_BY_PLACE, *_CALLED_SECRET, *_BY_FILE)
+RULES = (_PRIVATE_KEY, _STATIC_KEY, *_TOKENS, *_BY_PLACE, *_CALLED_SECRET, *_BY_FILE)

@@ -11,6 +11,7 @@ from delegation.reading.packing.vendor_leaks import vendor_leaks
 _EXAMPLES = re.compile(
     r"EXAMPLE|x{8}|X{8}|\*{4}|\.{3}|0{12}|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lIiwi"  # jwt.io's own
 )
+_SEEN_AS_EXAMPLE = 400  # of a whole key; one without an end goes on through all that comes after it
 _JOINT = re.compile(r"""["'`](?<=[\w-].)\s*+(?:[+.&\\]\s*+)?["'`](?=[\w-])|\\(?<=[\w-].)\r?\n[ \t]*+(?=[\w-])""")
 _RUN = re.compile(r"[A-Za-z0-9_.:/+=%@-]{20,}+")  # every token is such a run, and few other words are
 
@@ -75,7 +76,7 @@ def _matches(rule: Rule, text: str) -> Iterator[Leak]:
     for found in rule.pattern.finditer(text):
         group = 1 if found.re.groups else 0
         value = found[group]
-        if _EXAMPLES.search(value) is None and (rule.accepts is None or rule.accepts(value)):
+        if _EXAMPLES.search(value, 0, _SEEN_AS_EXAMPLE) is None and (rule.accepts is None or rule.accepts(value)):
             yield Leak(rule.name, found.start(group), found.end(group), rule.certain)
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from delegation.reading.packing.tree import Tree
 
 _IGNORE_FILE_BYTES = 1 << 20
 _GONE_ON_PURPOSE = b"S"  # git's mark for what a sparse checkout leaves out
+_NOT_OPENED = re.compile(rb"could not open directory '(.*?)/?': [A-Z]", re.DOTALL)
 
 
 @dataclass
@@ -38,8 +40,10 @@ def listed(root: Path, tree: Tree, exclusions: Exclusions) -> Listing:
     if answer is None:
         _walk(tree, exclusions, listing)
         return listing
-    tracked_or_new, ignored = answer
-    for mark, path in tracked_or_new:
+    for path in answer.not_opened:
+        if not _excluded(path + b"/", exclusions, listing):
+            _note_unreadable(path, tree, listing)
+    for mark, path in answer.tracked_or_new:
         if not _excluded(path, exclusions, listing):
             if path.endswith(b"/"):
                 listing.skip(path, "nested-repo")
@@ -47,7 +51,7 @@ def listed(root: Path, tree: Tree, exclusions: Exclusions) -> Listing:
             listing.paths.add(path)
             if mark == _GONE_ON_PURPOSE:
                 listing.sparse.add(path)
-    for path in sorted(ignored):
+    for path in sorted(answer.ignored):
         if not _excluded(path, exclusions, listing) and not _below_skipped(path, listing):
             listing.skip(path, "ignored")
     return listing
@@ -58,8 +62,17 @@ def error_name(error: OSError) -> str:
     return errno.errorcode.get(error.errno or 0, type(error).__name__)
 
 
-def _git_files(root: Path) -> tuple[list[tuple[bytes, bytes]], list[bytes]] | None:
-    """Tracked and new files with their marks, and ignored ones; None where git has nothing to say about the folder."""
+@dataclass(frozen=True)
+class _GitFiles:
+    """Tracked and new files with their marks, ignored ones, and folders that git only warned about."""
+
+    tracked_or_new: list[tuple[bytes, bytes]]
+    ignored: list[bytes]
+    not_opened: list[bytes]
+
+
+def _git_files(root: Path) -> _GitFiles | None:
+    """None where git has nothing to say about the folder."""
     try:
         files = ask_git("ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard", cwd=root)
         if files.exit_code != 0:
@@ -69,9 +82,18 @@ def _git_files(root: Path) -> tuple[list[tuple[bytes, bytes]], list[bytes]] | No
             return None  # the folder as a whole is ignored, and yet somebody asks about it
         flags = ("--others", "--ignored", "--exclude-standard", "--directory")
         ignored = ask_git("ls-files", "-z", *flags, cwd=root)
-        return marked, [path for path in ignored.stdout.split(b"\0") if path]
+        return _GitFiles(
+            marked, [path for path in ignored.stdout.split(b"\0") if path], _NOT_OPENED.findall(files.stderr)
+        )
     except WorkFailed:  # no git here, or it hangs: the walk needs none
         return None
+
+
+def _note_unreadable(folder: bytes, tree: Tree, listing: Listing) -> None:
+    try:
+        next(tree.entries(folder), None)
+    except OSError as error:
+        listing.skip(folder + b"/", "read-failed", error_name(error))
 
 
 def _excluded(path: bytes, exclusions: Exclusions, listing: Listing) -> bool:

@@ -1,6 +1,7 @@
 """What a pack holds and what was left out, file by file and with the reason. Crosses from the flow to the caller."""
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Literal
 
 from delegation.values import Value
@@ -75,3 +76,11 @@ class Manifest(Value):
         """How often each reason occurs, most frequent first."""
         counts: Counter[SkipReason] = Counter(skip.reason for skip in self.skipped)
         return dict(counts.most_common())
+
+
+@dataclass(frozen=True)
+class Pack:
+    """The account and, in the same order, the text of each packed file."""
+
+    manifest: Manifest
+    texts: tuple[str, ...]

@@ -2,7 +2,6 @@
 
 import hashlib
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 
 from delegation.errors import NotFoundError, UsageError
@@ -11,20 +10,12 @@ from delegation.reading.packing.exclusions import Exclusions
 from delegation.reading.packing.leaks import Leak, findings, leaks_in, without
 from delegation.reading.packing.limits import FileWalker
 from delegation.reading.packing.listing import Listing, error_name, listed
-from delegation.reading.packing.manifest import Manifest, PackedFile, Skip, SkipReason
+from delegation.reading.packing.manifest import Manifest, Pack, PackedFile, Skip, SkipReason
 from delegation.reading.packing.naming import shown
 from delegation.reading.packing.rendering import block_tokens, fence_for, line_count
 from delegation.reading.packing.tree import Tree
 
 _MARGIN = 8192  # read beyond the cut, so that a secret is seen whole before half of it is sent
-
-
-@dataclass(frozen=True)
-class Pack:
-    """The account and, in the same order, the text of each packed file."""
-
-    manifest: Manifest
-    texts: tuple[str, ...]
 
 
 def pack(source: Path, walker: FileWalker | None = None) -> Pack:
@@ -104,9 +95,7 @@ class _Packer:
         elif not stat.S_ISREG(mode):
             self._skip(path, "special", _kind_of(mode))
         elif min(known.st_size, self._walker.max_file_bytes) > self._left:
-            self._skip(
-                path, "total-cap-hit", f"{self._left} of {self._walker.max_total_bytes} bytes left", known.st_size
-            )
+            self._skip_for_cap(path, known.st_size)
         else:
             self._read(path, known.st_size)
 
@@ -130,6 +119,10 @@ class _Packer:
             raw = self._tree.read(path, limit + _MARGIN)
         except OSError as error:
             self._skip(path, "read-failed", error_name(error), size)
+            return
+        size = max(size, len(raw)) if len(raw) > limit else len(raw)  # it may have been written to since
+        if min(len(raw), limit) > self._left:
+            self._skip_for_cap(path, size)
             return
         whole = decoded(raw, cut=len(raw) > limit)
         if whole is None:
@@ -165,6 +158,9 @@ class _Packer:
 
     def _skip(self, path: bytes, reason: SkipReason, detail: str = "", size: int | None = None) -> None:
         self._skipped[path] = Skip(path=shown(path), reason=reason, detail=detail, size=size)
+
+    def _skip_for_cap(self, path: bytes, size: int) -> None:
+        self._skip(path, "total-cap-hit", f"{self._left} of {self._walker.max_total_bytes} bytes left", size)
 
     def _skip_secret(self, path: bytes, size: int, text: str, leaks: list[Leak]) -> None:
         found = findings(text, leaks)

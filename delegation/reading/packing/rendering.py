@@ -2,12 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from delegation.reading.packing.manifest import Manifest, PackedFile, Skip
-
-if TYPE_CHECKING:
-    from delegation.reading.packing.pack import Pack
+from delegation.reading.packing.manifest import Manifest, Pack, PackedFile, Skip
 
 _BYTES_PER_TOKEN = 3  # code with line numbers has about 3.3, other scripts about one token per letter of three bytes
 _SHOWN_SKIPS = 200
@@ -29,7 +25,7 @@ class Piece:
     last: int | None = None
 
 
-def rendered(pack: "Pack", pieces: Sequence[Piece] | None = None, *, heading: str = "") -> str:
+def rendered(pack: Pack, pieces: Sequence[Piece] | None = None, *, heading: str = "") -> str:
     """The text for the reader: of the whole pack, or of some pieces of it.
 
     Pure: the same pack, pieces and heading give the same text, so that it can be a cached prefix.

@@ -13,6 +13,7 @@ _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 _FILE = (
     os.O_RDONLY | _NO_LINKS | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )
+_READ_BYTES = 1 << 20  # at once: as many are set aside before anything is read
 _DEPTH = 256  # folders held open at once
 _FOLDER = os.O_RDONLY | _NO_LINKS | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -109,7 +110,7 @@ class Tree:
 def _content(descriptor: int, at_most: int) -> bytes:
     parts: list[bytes] = []
     left = at_most
-    while left > 0 and (part := os.read(descriptor, left)):
+    while left > 0 and (part := os.read(descriptor, min(left, _READ_BYTES))):
         parts.append(part)
         left -= len(part)
     return b"".join(parts)
