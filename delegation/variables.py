@@ -143,7 +143,7 @@ class Variables(BaseModel):
         "DELEGATE_RECORD_KEEP_DAYS", says="Days that the record of an ended delegation stays; unset: for ever."
     )
     record_keep_count: Annotated[int, Field(ge=0)] | None = _variable(
-        "DELEGATE_RECORD_KEEP_COUNT", says="So many of the newest records stay; unset: all."
+        "DELEGATE_RECORD_KEEP_COUNT", says="This many of the newest records stay; unset: all."
     )
     record_budget_gb: Seconds | None = _variable(
         "DELEGATE_RECORD_BUDGET_GB", says="Disk space (GiB) of all records; unset: no limit."
@@ -181,7 +181,7 @@ class Variables(BaseModel):
     budget_allow_unknown_cost: bool = _variable(
         "DELEGATE_BUDGET_ALLOW_UNKNOWN_COST",
         False,
-        says="1: go on under a budget though nobody says what a reply cost.",
+        says="1: go on under a budget although the cost of a reply is unknown.",
     )
     budget_time_zone: Annotated[str, AfterValidator(known_zone)] | None = _variable(
         "DELEGATE_BUDGET_TIME_ZONE", says="Where a day begins, such as Europe/Berlin; unset means this machine's zone."

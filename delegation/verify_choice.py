@@ -14,7 +14,7 @@ def with_verify(card: Card, folder: Path, *, runs_detected: bool) -> tuple[Card,
 
     A command that was detected in the files of `folder` is run only where the card says 'auto' or `runs_detected` (the
     setting) allows it; otherwise a card that wants a change is told what to give. Nothing is run here. Raises
-    UsageError for 'auto' where no file speaks for a command, and for wanted tests that no command would run.
+    UsageError for 'auto' where no file suggests a command, and for wanted tests that no command would run.
     """
     if card.verify == AUTO or (card.verify is None and card.expects == "change"):
         card, said = _with_detected(card, folder, allowed=runs_detected or card.verify == AUTO)
@@ -39,8 +39,8 @@ def _with_detected(card: Card, folder: Path, *, allowed: bool) -> tuple[Card, tu
         return card, ()
     if allowed:
         detected_card = card.model_copy(update={"verify": found.command})
-        return detected_card, (f"the verify command is the one that {found.source} speaks for: {found.command}",)
+        return detected_card, (f"the verify command is the one that {found.source} suggests: {found.command}",)
     return card, (
-        f"no verify command was given; {found.source} speaks for: --verify {shlex.quote(found.command)} "
+        f"no verify command was given; {found.source} suggests --verify {shlex.quote(found.command)} "
         "(or --verify auto)",
     )

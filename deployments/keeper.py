@@ -28,6 +28,7 @@ from deployments.processes import bound_folder, bound_log, reap_orphans, wake_on
 from deployments.stack import Stack, ignore_signals
 from deployments.upkeep.leases import SlotKeeper
 from deployments.upkeep.lost import write_lost_receipt, write_receipt_of_end
+from deployments.upkeep.night_schedules import NightSchedules
 from deployments.upkeep.pools_table import PoolsTable
 from deployments.upkeep.questions import LeftQuestions
 from deployments.upkeep.queue_lines import QueueLines
@@ -57,6 +58,7 @@ class Keeper:
         self._sweeper = Sweeper(rest, self._places, worker_name(self._places), _give_up(stack), self._free, _say)
         self._pools = None if stack.connection.foreign else PoolsTable(rest, stack.database.url)
         self._unrecorded = UnrecordedEnds(rest, self._places.home, self._record_end, _say)
+        self._nights = NightSchedules(rest, self._places.home, _say)
         self._questions = LeftQuestions(rest, self._places.home, _say)
         self._queue_lines = QueueLines(self._places.home)
         self._new_code_wanted = False
@@ -97,6 +99,7 @@ class Keeper:
             for name in self._slots.correct() if self._slots else ():
                 _say(f"limit {name}: active slots set to its living leases")
             self._unrecorded.close()
+            self._nights.mend()
             self._questions.end()
             self._settle_ended()
             if self._pools:

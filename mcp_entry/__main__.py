@@ -7,11 +7,14 @@ from collections.abc import Sequence
 
 from delegation.errors import DelegateError, StackNotRunning
 from delegation.files import cannot_write, is_full
+from mcp_entry.quick_start import start_quickly
 from mcp_entry.terminal.exits import CANNOT, NOT_RUNNING, OK, OTHER_OUTCOME, STOPPED_WAITING, NotAnswered
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code. Only results go to stdout, and no traceback is shown unasked."""
+    if argv is None:
+        start_quickly()
     words = list(sys.argv[1:] if argv is None else argv)
     with_traceback = "--traceback" in words or bool(os.environ.get("DELEGATE_TRACEBACK"))
     words = [word for word in words if word != "--traceback"]

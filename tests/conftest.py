@@ -62,6 +62,7 @@ _QUICK_WITHOUT_LAUNCHER = ("test_delegation.py", "test_claude_code.py")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--live", action="store_true", help="run tests that reach a paid endpoint")
+    parser.addoption("--write-examples", action="store_true", help="write the pages of docs/examples anew")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest reads the marks

@@ -138,9 +138,7 @@ def _translated(line: Line, reader: Reader, live: LiveText) -> Generator[None, N
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         _fail(line, "config", "end", f"cannot be asked: {error}", error)
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
-        what = (
-            f"does not accept connections ({error}): start it, or put its base_url right (`delegate models` asks all)"
-        )
+        what = f"does not accept connections ({error}): start it, or correct its base_url (`delegate models` asks all)"
         _fail(line, "unreachable", "connect", what, error)
     except httpx.ReadTimeout as error:
         _fail(line, "unreachable", "reask", f"stayed silent for {line.timeouts.read_gap:g} s", error)

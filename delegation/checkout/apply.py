@@ -107,7 +107,7 @@ def _apply_to_folder(folder: Path, pieces: Sequence[Piece], undo: Path | None) -
 def _linked_git_dir(checkout: Path) -> Path:
     text = (checkout / ".git").read_bytes() if (checkout / ".git").is_file() else b""
     if not text.startswith(b"gitdir: "):
-        raise WorkFailed("checkout", f"{str(checkout)!r} is no checkout of ours: it has no git directory")
+        raise WorkFailed("checkout", f"{str(checkout)!r} is not one of our checkouts: it has no git directory")
     return Path(os.fsdecode(text.removeprefix(b"gitdir: ").rstrip(b"\n")))
 
 

@@ -141,7 +141,7 @@ class Ledger:
 
     def _path(self, name: str) -> Path:
         if not _is_name(name):
-            raise NotFoundError(f"{name!r} is no name of a tree")
+            raise NotFoundError(f"{name!r} is not the name of a tree")
         return self._home.ledger / f"{name}.json"
 
 

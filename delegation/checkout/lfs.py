@@ -45,7 +45,9 @@ def _warnings(filled: int, left: int) -> tuple[str, ...]:
             f"{filled} LFS file(s) have their content in the tree; a change of one is in the patch as content"
         )
     if left:
-        warnings.append(f"{left} LFS file(s) are only pointers: the repository has no content of them (git lfs pull)")
+        warnings.append(
+            f"{left} LFS file(s) are only pointers: the repository does not have their content (git lfs pull)"
+        )
     return tuple(warnings)
 
 

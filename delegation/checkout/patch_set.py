@@ -171,7 +171,9 @@ def _ordered(
             order.append(name)
         except ConflictError as error:
             others = ", ".join(other for other in _partners(name, meetings) if other in order)
-            left_out[name] = f"does not go in together with {others or 'the others'}: {str(error).rpartition(': ')[2]}"
+            left_out[name] = (
+                f"cannot be applied together with {others or 'the others'}: {str(error).rpartition(': ')[2]}"
+            )
     return tuple(order), left_out
 
 

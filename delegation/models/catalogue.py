@@ -5,8 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-import httpx
-
 from delegation.card import Lane
 from delegation.errors import NotFoundError, UsageError
 from delegation.models import chains, endpoints, lanes
@@ -147,6 +145,8 @@ class Catalogue:
 
     @cached_property
     def _models_of_default_endpoint(self) -> tuple[str, ...]:
+        import httpx  # loaded where a server is asked
+
         if not self._ask:
             return ()
         entry = endpoints.from_default(DEFAULT_LOCAL_MODEL, self._settings, "default")

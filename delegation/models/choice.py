@@ -58,6 +58,6 @@ def _wish_refused(agent: Agent) -> tuple[str, ...]:
     if agent.model is None or agent.model.lower() in _CLAUDE_CODES_WORDS:
         return ()
     return (
-        f"agent {agent.name!r} wishes for model {agent.model!r}, which is not ready here or is of another lane: "
-        "the default took its place",
+        f"agent {agent.name!r} asks for model {agent.model!r}, which is not ready here or is in another lane: "
+        "the default model is used",
     )

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import httpx
-
 if TYPE_CHECKING:
     from delegation.settings import Settings
 
@@ -54,6 +52,8 @@ def discover(settings: "Settings", ports: Mapping[int, str] = USUAL_PORTS) -> tu
 
 def model_list(base_url: str, key: str | None = None, timeout_seconds: float = _PROBE_SECONDS) -> tuple[str, ...]:
     """The ids that `GET <base_url>/models` lists. Raises httpx.HTTPError or ValueError when there is no such list."""
+    import httpx  # most commands ask no server, and it takes longer to load than they do
+
     headers = {"Authorization": f"Bearer {key}", "x-api-key": key} if key else {}
     with httpx.Client(timeout=timeout_seconds, trust_env=False, follow_redirects=False, headers=headers) as client:
         answer = client.get(f"{base_url}/models")
@@ -73,6 +73,8 @@ def listens(url: str) -> bool:
 
 
 def _probe(name: str, base_url: str) -> LocalServer | None:
+    import httpx
+
     try:
         return LocalServer(name, base_url, model_list(base_url))
     except httpx.HTTPStatusError as error:

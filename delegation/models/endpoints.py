@@ -205,7 +205,7 @@ def _entry(
     lane = lane or lanes.lane_by_name(alias)
     if lane == "local" and not is_local(url, settings.local_hosts):
         raise UsageError(
-            f"model {alias!r} is of the lane 'local', but {host_of(url)!r} is neither this machine nor in local_hosts: "
+            f"model {alias!r} is in the lane 'local', but {host_of(url)!r} is neither this machine nor in local_hosts: "
             "list it there if it is private, or choose another model"
         )
     if key is not None and key.value is None and not key.required:

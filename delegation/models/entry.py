@@ -10,7 +10,7 @@ Coverage = Literal["catalogue", "rule", "default", "discovered"]
 
 @dataclass(frozen=True)
 class Key:
-    """A key and the variable that gave it. The value is in no text form of this."""
+    """A key and the variable that gave it. Its value never shows in a repr."""
 
     name: str
     value: str | None = field(repr=False)

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from delegation.chat.network import no_metadata
 from delegation.errors import UsageError
 from delegation.models.addresses import host_of
 
@@ -18,6 +17,8 @@ def check_provider_host(url: str, allowed: Sequence[str]) -> None:
 
     Loopback and private networks are allowed: that is where people's own servers are.
     """
+    from delegation.chat.network import no_metadata  # brings httpx
+
     host = host_of(url)
     if allowed and host not in {entry.lower() for entry in allowed}:
         raise UsageError(

@@ -217,6 +217,6 @@ def _counted(amount_usd: float | None, kind: CostKind) -> tuple[int, CostKind]:
 def _unknown_cost(delegation_id: str) -> WorkFailed:
     return WorkFailed(
         "budget",
-        f"{delegation_id!r} has a budget and a reply whose cost nobody knows: neither did the endpoint say it nor is "
-        "there a price. Give the model prices in delegate.toml, or set allow_unknown_cost under [budgets]",
+        f"{delegation_id!r} has a budget, and the cost of a reply is unknown: the endpoint did not say it, and there "
+        "is no price. Give the model prices in delegate.toml, or set allow_unknown_cost under [budgets]",
     )

@@ -51,7 +51,7 @@ def rule_of(bucket: str) -> Rule:
 
 
 def throttled(state: SharedState, bucket: str, *, ceiling: int, hint_seconds: float | None, now: datetime) -> Cap:
-    """The endpoint answered 429, and asked to wait so long if it said. Lowers the cap as the rule says."""
+    """The endpoint answered 429 and may have asked to wait for some time. Lowers the cap as the rule says."""
     reason = "429" if hint_seconds is None else f"429, wait {hint_seconds:.0f} s"
     with state.transaction() as connection:
         alone(connection, f"cap {bucket}")

@@ -33,7 +33,7 @@ def note(
     reason: str,
     now: datetime,
 ) -> None:
-    """Write it down, in the transaction of what it tells about. What is more than can be kept goes."""
+    """Write a change down in the transaction that makes it. Entries beyond the newest `KEPT` are removed."""
     values = {"at": now, "bucket": bucket, "quota_pool": quota_pool, "what": plain(what), "reason": plain(reason)}
     number = connection.execute(insert(changes).values(values).returning(changes.c.number)).scalar_one()
     connection.execute(delete(changes).where(changes.c.number <= number - KEPT))

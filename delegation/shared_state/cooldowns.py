@@ -82,7 +82,7 @@ def later(earlier: Cooldown, asked: Cooldown) -> Cooldown:
 
 
 def of(state: SharedState, quota_pools: Iterable[str], *, now: datetime) -> dict[str, Cooldown]:
-    """Those of these pools that are to be left alone now."""
+    """Which of these pools are cooling down now."""
     with state.transaction() as connection:
         found = connection.execute(select(cooldowns).where(cooldowns.c.quota_pool.in_(sorted(set(quota_pools)))))
         rows = [row for each in found.all() if (row := _healed(connection, each, now)) is not None]
@@ -90,7 +90,7 @@ def of(state: SharedState, quota_pools: Iterable[str], *, now: datetime) -> dict
 
 
 def standing(state: SharedState, *, now: datetime) -> list[Cooldown]:
-    """All pools that are to be left alone now, the first to come back first."""
+    """All pools that are cooling down now, the first to come back first."""
     with state.transaction() as connection:
         rows = [_healed(connection, each, now) for each in connection.execute(select(cooldowns)).all()]
     found = [row.cooldown for row in rows if row is not None and row.cooldown.until > now]

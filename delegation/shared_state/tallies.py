@@ -37,7 +37,7 @@ class Tally:
 
     def __str__(self) -> str:
         spent = f"{_dollars(self.reported_usd)} reported and {_dollars(self.estimated_usd)} estimated spent"
-        flat = f", {self.flat_plan_requests} replies on flat plans for nothing" if self.flat_plan_requests else ""
+        flat = f", {self.flat_plan_requests} replies on flat plans at no cost" if self.flat_plan_requests else ""
         unknown = f", {self.unknown_requests} replies of unknown cost not counted" if self.unknown_requests else ""
         return f"{spent}, {_dollars(self.pending_usd)} pending{flat}{unknown}"
 
@@ -89,7 +89,7 @@ class Budget:
 def budgets(
     limits: BudgetLimits, delegation_id: str, repository: str, night_id: str | None, now: datetime
 ) -> Iterator[Budget]:
-    """Those that limit this delegation, its own first. Pending belongs to no day: it counts on the one that is."""
+    """Those that limit this delegation, its own first. Pending money belongs to no day: it counts on this one."""
     own, project, today = {"delegation_id": delegation_id}, {"repository": repository}, {"day": str(limits.day(now))}
     if limits.per_delegation_usd is not None:
         yield Budget("per_delegation", nano(limits.per_delegation_usd), own, own)
@@ -120,12 +120,12 @@ def matching(table: Table, where: dict[str, Any]) -> list[ColumnElement[bool]]:
 
 
 def nano(usd: float) -> int:
-    """Raises ValueError for what is no amount of money."""
+    """The amount in billionths of a dollar. Raises ValueError for what is no amount of money."""
     if not math.isfinite(usd) or usd < 0:
-        raise ValueError(f"{usd!r} is no amount of dollars")
+        raise ValueError(f"{usd!r} is not an amount of dollars")
     return round(usd * NANO)
 
 
 def _dollars(usd: float) -> str:
-    """In cents, and finer where they would not say it."""
+    """In cents, or finer where cents would hide it."""
     return f"{usd:.2f} USD" if usd == round(usd, 2) else f"{usd:.6f} USD"

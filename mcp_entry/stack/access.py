@@ -35,9 +35,9 @@ class Connection:
         return self.state.database_url
 
     def prefect(self, *, waits: bool = True) -> PrefectApi:
-        """SQLite refuses writers that meet; whoever was refused comes again, so with it a crowd needs patience.
+        """Its API. On SQLite, writers that meet are refused and have to try again, so there it has more patience.
 
-        A server that died is waited for while its keeper lives, which starts it again; not where `waits` is False.
+        A server that died is waited for while its keeper lives and starts it again, unless `waits` is False.
         """
         patience = _SQLITE_PATIENCE_SECONDS if self.database_url.startswith("sqlite") else PATIENCE_SECONDS
         return PrefectApi(

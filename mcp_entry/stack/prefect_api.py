@@ -38,13 +38,14 @@ StateType = Literal[
 
 @dataclass(frozen=True)
 class FlowRun:
-    """What the front door wants to know of a flow run."""
+    """What the front door wants to know of a flow run. `since` is when it came into its state."""
 
     id: str
     name: str
     state: StateType | None
     state_name: str | None
     message: str | None
+    since: datetime | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -54,6 +55,11 @@ class FlowRun:
     def has_crashed(self) -> bool:
         """Ended for now: it may be taken up again."""
         return self.state == "CRASHED"
+
+    @property
+    def has_process(self) -> bool:
+        """Whether it has not ended, and there is a process that hears of what is wanted of it."""
+        return not self.has_ended and self.state != "SCHEDULED"
 
 
 @dataclass(frozen=True)
@@ -198,10 +204,10 @@ class PrefectApi:
     def cancel(self, flow_run_id: str) -> FlowRun | None:
         """Ask for cancellation. A run without a process is Cancelled at once, another Cancelling for some seconds."""
         run = self.flow_run(flow_run_id)
-        if run is None or run.has_ended:
+        if run is None or (run.has_ended and not run.has_crashed):
             return run
-        if run.state == "SCHEDULED":  # also one that had a process once and waits without any
-            self._set_state(flow_run_id, {"type": "CANCELLED", "name": "Cancelled"}, force=False)
+        if not run.has_process:  # also one that had a process once; a crashed one would be taken up again
+            self._set_state(flow_run_id, {"type": "CANCELLED", "name": "Cancelled"}, force=run.has_crashed)
         else:
             self._set_state(flow_run_id, {"type": "CANCELLING", "name": "Cancelling"}, force=False)
         return self.flow_run(flow_run_id)
@@ -371,21 +377,6 @@ class _Kept:
 _KEPT = _Kept()
 
 
-def process_settings(
-    *, api_url: str, auth_string: str | None, api_key: str | None, prefect_home: str
-) -> dict[str, str]:
-    """What the environment of a flow process has to say, so that it finds the server."""
-    credentials = {"PREFECT_API_AUTH_STRING": auth_string, "PREFECT_API_KEY": api_key}
-    return {
-        "PREFECT_API_URL": api_url,
-        "PREFECT_HOME": prefect_home,
-        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_CLI_COLORS": "false",
-        **{name: value for name, value in credentials.items() if value},
-    }
-
-
 def _flow_run(found: Mapping[str, Any]) -> FlowRun:
     state = found.get("state") or {}
     return FlowRun(
@@ -394,4 +385,5 @@ def _flow_run(found: Mapping[str, Any]) -> FlowRun:
         state=found.get("state_type") or state.get("type"),
         state_name=found.get("state_name") or state.get("name"),
         message=state.get("message"),
+        since=datetime.fromisoformat(state["timestamp"]) if state.get("timestamp") else None,
     )

@@ -52,7 +52,7 @@ class RunEvents:
         return self._thread.is_alive()
 
     def wait(self, seconds: float) -> bool:
-        """So long at most; whether something changed since the last call."""
+        """Wait for so many seconds at most; whether something changed since the last call."""
         changed = self._changed.wait(seconds)
         self._changed.clear()
         return changed

@@ -10,12 +10,12 @@ RESUME_SECONDS = 60.0
 
 @dataclass
 class EndForGood:
-    """Tells when nobody works on a run any more, who asks again and again: a crash is the end only when it lasts."""
+    """Tells whoever asks again and again when a run is over for good: a crash is the end only when it lasts."""
 
     _crashed_at: float | None = field(default=None, init=False)
 
     def has_come(self, run: FlowRun | None, now: float) -> bool:
-        """`now` is of a clock that only goes on. A run that is gone is worked by nobody."""
+        """`now` comes from a monotonic clock. A run that is gone has ended."""
         if run is None or not run.has_crashed:
             self._crashed_at = None
             return run is None or run.has_ended

@@ -42,8 +42,10 @@ def _submit(host: ToolHost) -> Any:
         until: Annotated[str | None, Field(description="HH:MM from which nothing more begins.")] = None,
         budget_usd: Annotated[float | None, Field(description="Nothing more begins at this known cost.")] = None,
         in_flight: Annotated[int, Field(description="Delegations at a time.")] = 8,
+        error_rate: Annotated[float, Field(description="Stop when more than this failed; 1 never.")] = 0.5,
         time_zone: str | None = None,
         name: Annotated[str | None, Field(description="The same name goes on with the same night.")] = None,
+        off: Annotated[bool, Field(description="Only end every_night for this folder.")] = False,
     ) -> SubmittedCards:
         """Do many pieces of work in dependency order, each as a delegation of its own, with a report at the end.
 
@@ -51,7 +53,8 @@ def _submit(host: ToolHost) -> Any:
         not done twice when the same cards are submitted again that night. poll_cards tells how it stands.
         """
         given = {
-            "until": until, "budget_usd": budget_usd, "in_flight": in_flight, "time_zone": time_zone, "name": name,
+            "until": until, "budget_usd": budget_usd, "in_flight": in_flight, "error_rate": error_rate,
+            "time_zone": time_zone, "name": name,
         }  # fmt: skip
         if (folder is None) == (cards is None):
             raise UsageError("give either folder or cards")
@@ -60,8 +63,11 @@ def _submit(host: ToolHost) -> Any:
         key = key_of(ctx, "submit_cards")
 
         def begin(verbs: Service) -> SubmittedCards:
+            if off:
+                return _off(verbs, _source(verbs, folder, cards))
             from delegation.night.plan import plan_of
-            from mcp_entry.verbs.night.nights import cards_for, terms_of
+            from delegation.night.terms import terms_of
+            from mcp_entry.verbs.night.nights import cards_for
 
             terms = terms_of({"cards": _source(verbs, folder, cards), **given})
             plan = plan_of(cards_for(verbs.settings, terms, at), verbs.settings)
@@ -75,6 +81,14 @@ def _submit(host: ToolHost) -> Any:
         return await host.call_to_the_end(begin)
 
     return submit_cards
+
+
+def _off(verbs: Service, source: str) -> SubmittedCards:
+    from mcp_entry.verbs.night.nights import end_every
+
+    existed = end_every(verbs.settings, source)
+    said = "these cards are no longer done every night" if existed else f"nothing was planned for {source!r}"
+    return SubmittedCards(summary=said, whole=0, broken=[], cards=[])
 
 
 def _source(verbs: Service, folder: str | None, cards: Sequence[object] | None) -> str:

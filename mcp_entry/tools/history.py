@@ -7,8 +7,9 @@ from pydantic import BaseModel, Field
 
 from delegation.card import Lane
 from mcp_entry.mcp_server.tool_host import Tool, ToolHost, expected
-from mcp_entry.mcp_server.views import Line, clipped, line_of
+from mcp_entry.mcp_server.views import clipped
 from mcp_entry.tools.delegations import Id
+from mcp_entry.verbs.listed import Line, line_of
 from mcp_entry.verbs.service import Service
 
 GROUP = "history"

@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -29,6 +30,7 @@ class PrefectDouble:
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     queues: dict[str, dict[str, Any]] = field(default_factory=dict)
     limits: dict[str, dict[str, Any]] = field(default_factory=dict)
+    schedules: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
     refuse: Callable[[str, str], int | None] = lambda method, path: None
     unfinished: int | None = None
@@ -48,6 +50,9 @@ class PrefectDouble:
                 double._answer(self)
 
             def do_PATCH(self) -> None:
+                double._answer(self)
+
+            def do_DELETE(self) -> None:
                 double._answer(self)
 
             def log_message(self, format: str, *args: object) -> None:  # its name
@@ -75,7 +80,9 @@ class PrefectDouble:
         """Put a run into a state, as the worker or a person would."""
         run = self.runs[flow_run_id]
         name = name or state.capitalize()
-        run.update(state_type=state, state_name=name, state={"type": state, "name": name, "message": message})
+        now = datetime.now(UTC).isoformat()
+        kept = {"type": state, "name": name, "message": message, "timestamp": now}
+        run.update(state_type=state, state_name=name, state=kept)
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         length = int(handler.headers.get("Content-Length") or 0)
@@ -148,6 +155,18 @@ class PrefectDouble:
         self.end(flow_run_id, wanted["type"], wanted.get("name"))
         return 201, {"status": "ACCEPT"}
 
+    def _schedules(self, body: Any, deployment: str) -> tuple[int, Any]:
+        return 200, list(self.schedules.values())
+
+    def _new_schedule(self, body: Any, deployment: str) -> tuple[int, Any]:
+        for each in body:
+            made = {"id": str(uuid.uuid4()), **each}
+            self.schedules[made["id"]] = made
+        return 201, body
+
+    def _no_schedule(self, body: Any, deployment: str, schedule: str) -> tuple[int, Any]:
+        return (200, None) if self.schedules.pop(schedule, None) else (404, {"detail": "not found"})
+
     def _limit(self, body: Any, name: str) -> tuple[int, Any]:
         return (200, self.limits[name]) if name in self.limits else (404, {"detail": "not found"})
 
@@ -175,6 +194,9 @@ _ROUTES: tuple[tuple[str, Callable[..., tuple[int, Any]]], ...] = (
     (r"GET /admin/version", PrefectDouble._version),
     (r"GET /deployments/name/(.+)", PrefectDouble._deployment),
     (r"POST /deployments/([^/]+)/create_flow_run", PrefectDouble._create),
+    (r"GET /deployments/([^/]+)/schedules", PrefectDouble._schedules),
+    (r"POST /deployments/([^/]+)/schedules", PrefectDouble._new_schedule),
+    (r"DELETE /deployments/([^/]+)/schedules/([^/]+)", PrefectDouble._no_schedule),
     (r"POST /flow_runs/filter", PrefectDouble._filtered),
     (r"POST /flow_runs/count", PrefectDouble._count),
     (r"POST /flow_runs/([^/]+)/set_state", PrefectDouble._set_state),
