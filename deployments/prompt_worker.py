@@ -49,6 +49,7 @@ _LISTEN_AGAIN_SECONDS = 1.0
 _FRESH_SECONDS = 30.0
 _UNSEEN_SECONDS = 3.0  # a run that was announced and is not found for so long has to wait for room in its queue
 _LEFT_SECONDS = 0.1
+_LABEL_AGAIN_SECONDS = (1.0, 5.0, 30.0, 120.0)
 _PLANNED = "SCHEDULED"
 _WORTH_A_LOOK = [_PLANNED, "COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
 _SET_FOLDER = "prefect.deployments.steps.set_working_directory"
@@ -194,10 +195,12 @@ class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter 
         self._owners.start_soon(self._label, flow_run_id)
 
     async def _label(self, flow_run_id: UUID) -> None:
-        try:
-            await super()._give_worker_labels_to_flow_run(flow_run_id)
-        except Exception as error:  # nothing of it may end the worker
-            self._logger.warning("Flow run %s has no labels, and would not be taken up: %r", flow_run_id, error)
+        for pause in _LABEL_AGAIN_SECONDS:
+            try:
+                return await super()._give_worker_labels_to_flow_run(flow_run_id)
+            except Exception as error:  # nothing of it may end the worker
+                self._logger.warning("flow run %s has no labels, and would not be taken up: %r", flow_run_id, error)
+                await anyio.sleep(pause)
 
     async def run(
         self,

@@ -41,6 +41,7 @@ _ENGINE = (
 _ALSO = ("prefect.deployments.steps.pull", "prefect.events.worker", "prefect.events.clients", "prefect.blocks.system")
 _LATE = (  # what these import when they are first used, found by comparing the modules at the end of a run
     "anyio._backends._asyncio",
+    "encodings.ascii",
     "encodings.idna",
     "prefect._internal.observers",
     "prefect.utilities.visualization",

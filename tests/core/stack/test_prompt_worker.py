@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
+import anyio
 import pytest
 from prefect.client.schemas.objects import Flow, FlowRun, State, StateType
 from prefect.client.schemas.responses import WorkerFlowRunResponse
@@ -179,6 +180,27 @@ def test_an_end_is_looked_at_when_its_room_can_be_seen(state: str, soonest: floa
         return loop.time() - began
 
     assert soonest * 0.9 <= asyncio.run(woken()) < soonest + 1
+
+
+def test_a_run_is_labelled_beside_its_start_and_a_server_that_is_away_ends_nothing(monkeypatch: pytest.MonkeyPatch):
+    """The keeper takes up the runs that carry its worker's name."""
+    monkeypatch.setattr("deployments.prompt_worker._LABEL_AGAIN_SECONDS", (0.0, 0.0))
+    given = list[dict[str, str]]()
+
+    class Away(Server):
+        async def update_flow_run_labels(self, _: UUID, labels: dict[str, str]) -> None:
+            given.append(labels)
+            if len(given) == 1:
+                raise ConnectionError("nobody there")
+
+    async def story() -> int:
+        made = worker(Away())
+        async with anyio.create_task_group() as made._owners:
+            await made._give_worker_labels_to_flow_run(uuid4())
+            return len(given)
+
+    assert asyncio.run(story()) == 0
+    assert [each["prefect.worker.name"] for each in given] == ["w", "w"]
 
 
 def test_what_is_read_is_remembered_for_a_moment_and_every_reader_has_a_copy(monkeypatch: pytest.MonkeyPatch):
