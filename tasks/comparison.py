@@ -14,13 +14,12 @@ from prefect.states import Completed
 from delegation import steps
 from delegation.card import Card
 from delegation.comparison.notice import tell_report
-from delegation.comparison.pages import html, markdown
 from delegation.comparison.plan import Comparison
 from delegation.comparison.planning import plan_of
 from delegation.comparison.report import ComparisonReport
-from delegation.comparison.side_by_side import rows_of
 from delegation.comparison.store import ComparisonStore
 from delegation.comparison.trials import Trials
+from delegation.comparison.writing import write_report
 from delegation.errors import UsageError
 from delegation.notification.notice import Heard, hook_of
 from delegation.records.markdown import code
@@ -96,16 +95,10 @@ def enter_next(trials: Trials) -> None:
 
 def _report(trials: Trials) -> ComparisonReport:
     """Write the pages and leave the artifact."""
-    store = ComparisonStore(trials.settings.home)
-    report = store.report(trials)
-    if not trials.is_over and report.is_over:
-        return report  # some of its records are gone by now: its pages say more than could be said again
-    page = markdown(report)
-    store.publish(report.id, "report.md", page)
-    store.publish(report.id, "report.html", html(report, rows_of(trials, report.trials)))
-    store.publish(report.id, "report.json", report.model_dump_json(indent=1))
-    where = f"\nWith transcripts side by side, as one page: {code(report.html_path)}\n"
-    create_markdown_artifact(page + where, key=report.id, description=_description(report))
+    report, page = write_report(trials)
+    if page is not None:
+        where = f"\nWith transcripts side by side, as one page: {code(report.html_path)}\n"
+        create_markdown_artifact(page + where, key=report.id, description=_description(report))
     return report
 
 

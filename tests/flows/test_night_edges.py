@@ -96,6 +96,30 @@ def test_of_two_nights_that_are_asked_for_at_once_one_works(
     assert models.asked == Counter(fix=2, slow1=2)
 
 
+def test_what_somebody_waits_for_goes_before_a_night_that_fills_the_pool(
+    stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint, models: Models
+):
+    write(cards, small_repository, **{f"slow{number}": "model: local-scripted" for number in range(7)})  # two slots
+    models.go_on.clear()
+    env = local_model(endpoint.base_url)
+    night = stack("night", str(cards), "--json", "--in-flight", "7", env=env).json
+    until(lambda: len(models.asked) == 2)
+    words = ("run", "card-mine: do it", "--repo", str(small_repository), "--model", "local-scripted", "--json")
+    mine = stack.start(*words, env=env)
+
+    def steps() -> dict[str, str]:
+        return {each["task"]: each["state"] for each in stack("list", "--limit", "8", "--json").json["delegations"]}
+
+    until(lambda: steps().get("card-mine: do it") == "waiting", 120)
+    models.go_on.set()
+    out, err = mine.communicate(timeout=170)
+    assert json.loads(out)["outcome"] == "unverified", err
+    order = list(models.asked)  # of their first requests
+    assert order.index("mine") in (2, 3), f"the two slots became free at about the same time: {order}"
+    report = stack("night", "--show", night["night_id"], "--wait", "--json", timeout=250).json
+    assert Counter(line["group"] for line in report["lines"]) == {"verified": 7}
+
+
 def test_a_folder_that_is_gone_when_the_night_begins_is_told_and_ends_it(
     stack: Terminal, small_repository: Path, cards: Path, endpoint: ScriptedEndpoint, tmp_path: Path
 ):

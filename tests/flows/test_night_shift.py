@@ -135,6 +135,7 @@ def test_a_folder_is_done_in_order_and_every_card_is_in_the_report(
         runs = [run for run in tagged if "night" not in run["tags"]]
         assert (len(runs), len(tagged)) == (8, 9)
         assert all(run["parent_task_run_id"] for run in runs)
+        assert all(run["labels"].get("prefect.worker.name") for run in tagged), "the keeper takes up what carries it"
         (fix,) = (run for run in runs if "card:fix" in run["tags"])
         assert set(fix["tags"]) >= {
             "tag:sums", "outcome:verified", "repo:small", "model:openai-scripted", "bucket:openai-scripted",

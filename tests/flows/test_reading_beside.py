@@ -68,6 +68,15 @@ def test_the_answer_waits_for_no_process_and_becomes_a_flow_run(stack, reading, 
     until(lambda: nobody_holds_a_slot(stack), 30)
 
 
+def test_a_front_door_that_ends_right_after_an_answer_has_given_its_slot_back(stack, reading, endpoint):  # noqa: F811
+    reading.query("the last one", Wish())
+    reading.close()
+    with api_of(stack) as api:
+        limits = api.post("/v2/concurrency_limits/filter", json={}).json()
+    assert {each["name"]: each["active_slots"] for each in limits if each["active_slots"]} == {}
+    assert nobody_holds_a_slot(stack)
+
+
 def test_a_question_that_is_given_up_or_cancelled_in_the_ui_ends_and_is_a_cancelled_run(stack, reading, endpoint):  # noqa: F811
     given_up = Event()
     came = len(endpoint.calls)
@@ -108,10 +117,10 @@ def test_what_its_process_could_not_record_is_recorded_with_the_next_question(st
         endpoint.wait_for(came + 1, 60)
         (kept,) = (stack.home / "reading" / "questions").glob("*.question")
         name = kept.name.split(".")[0]
-        until(lambda: recorders(name) != [], 30)
+        found = until(lambda: recorders(name), 30)  # without the launcher it becomes another program meanwhile
         if when == "while it records":
             run_of(stack, name, lambda run: run["state_type"] == "RUNNING")
-        for process in recorders(name):
+        for process in found:
             process.kill()
 
     stopper = threading.Thread(target=kill_the_recorder)

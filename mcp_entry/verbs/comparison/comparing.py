@@ -11,6 +11,7 @@ from delegation.comparison.planning import IN_FLIGHT, plan_of
 from delegation.comparison.report import ComparisonReport
 from delegation.comparison.store import ComparisonStore
 from delegation.comparison.trials import Trials
+from delegation.comparison.writing import write_report
 from delegation.errors import DelegateError, NotFoundError, UsageError
 from delegation.models.buckets import limit_name_of
 from delegation.notification.notice import hook_of
@@ -117,10 +118,11 @@ class Comparing:
             if run is None or (run.has_ended and not run.has_crashed):
                 return Cancelled(comparison_id, (run.state_name if run else None) or "gone", had_ended=True)
             after = api.cancel(run.id)
-            if not run.has_process:  # which would end its trials
+            if not run.has_process:  # which would end its trials, and leave a report of what there was
                 trials = self._trials(comparison_id)
                 for name in trials.open_children():
                     end_for_its_parent(trials.records, api, name)
+                write_report(trials)
         return Cancelled(comparison_id, (after.state_name if after else None) or "gone", had_ended=False)
 
     def state_once_ended(self, comparison_id: str, *, at_most_seconds: float) -> str:

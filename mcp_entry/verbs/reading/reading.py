@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Event, Thread
@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # loaded by the verbs that need them
     from delegation.stack_state import StackState
     from mcp_entry.verbs.reading.question_run import Connecting
     from mcp_entry.verbs.reading.slots import Connections
+
+_TELLING_SECONDS = 5.0
 
 
 def with_config(settings: Settings, path: str | None) -> Settings:
@@ -54,9 +56,12 @@ class Reading:
     settings: Settings
     lives_on: bool = False
     _connecting: "Connecting | None" = None
+    _telling: list[Thread] = field(default_factory=list[Thread])
 
     def close(self) -> None:
-        """Close what was opened for a stack."""
+        """Close what was opened for a stack, once the slots of the last answers are given back through it."""
+        for thread in self._telling:
+            thread.join(_TELLING_SECONDS)
         if self._connecting is not None:
             self._connecting.close()
 
@@ -162,7 +167,8 @@ class Reading:
         from mcp_entry.verbs.reading.question_run import Connecting
 
         if self._connecting is None or self._connecting.state != state:
-            self.close()
+            if self._connecting is not None:
+                self._connecting.close()
             self._connecting = Connecting(state)
         return self._connecting.connections
 
@@ -197,5 +203,7 @@ class Reading:
                 admitted.question, key_of=lambda reader: keys.get(reader.name), gate=gate, cancelled=cancelled
             )
             if self.lives_on:  # after the answer is out; waited for at the end of the process
-                Thread(target=held.pop_all().close, name="telling").start()
+                telling = Thread(target=held.pop_all().close, name="telling")
+                telling.start()
+                self._telling[:] = [*(each for each in self._telling if each.is_alive()), telling]
         return answer

@@ -175,6 +175,8 @@ def test_cancelling_one_whose_process_died_ends_it_and_its_trials_for_good(
     report = json.loads(call("compare", told["id"], "--no-wait", "--json").stdout)
     assert [line["state"] for line in report["trials"]] == ["running", "cancelled", "verified", "waiting"]
     assert not trials.has_begun(next(each for each in trials.comparison.trials if each.delegation_id == waiting))
+    page = (stacked.home / "comparisons" / told["id"] / "report.html").read_text(encoding="utf-8")
+    assert "2 of 4 trials have ended by then" in page
 
 
 def test_a_comparison_is_named_by_an_ending_of_its_id_too(stacked: Front, call: Call, card: str):
