@@ -16,6 +16,7 @@ help:  ## Show what can be made
 setup: $(VENV)/.ready  ## Install everything into .venv; leaves .venv/bin/delegate
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml
+	@echo "installing into $(VENV): about two minutes the first time"
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; none of python3.13, 3.12, 3.11, python3 is" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --require-hashes -r requirements/dev.txt

@@ -238,7 +238,7 @@ def _agent_of(card: Card, place: _Place, settings: Settings) -> Agent:
         text = card.system_prompt or ASSISTANT
         source = "the call" if card.system_prompt else BUILT_IN
         return Agent(name=ASSISTANT_NAME, source=source, system_prompt=text, tools=())
-    agent = find_agent(card.agent, place.folder, settings.global_agents_dir)
+    agent = find_agent(card.agent, place.folder, settings.global_agents_dir, settings.catalogue.commands)
     if card.system_prompt is None:
         return agent
     return agent.model_copy(update={"system_prompt": card.system_prompt, "source": "the call"})

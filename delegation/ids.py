@@ -9,7 +9,15 @@ Prefix = Literal["dg", "cx", "gm", "dsh", "rd"]
 COMPARISON_PREFIX = "cmp-"
 """What ids of comparisons begin with, and no id of a delegation."""
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford: no i, l, o, u
+SHORTEST_ENDING = 4
+"""Characters of an ending that stands for the whole id: as many as the random part has."""
 _PATTERN = re.compile(r"(dg|cx|gm|dsh|rd)-\d{8}t\d{9}-[0-9a-z]{4}", re.ASCII)
+_BEGINNING = re.compile(
+    rf"d|c|g|r|ds|(dg|cx|gm|dsh|rd)(-(\d{{0,8}}|\d{{8}}t\d{{0,9}}|\d{{8}}t\d{{9}}-[{_ALPHABET}]{{0,4}}))?", re.ASCII
+)
+_ENDING = re.compile(
+    rf"((((d|r?d|d?g|c?x|g?m|d?s?h)?-)?\d{{8}}|\d{{0,7}})t\d{{9}}-|\d{{0,9}}-)?[{_ALPHABET}]{{4}}", re.ASCII
+)
 
 
 def new_id(prefix: Prefix, now: datetime | None = None) -> str:
@@ -22,3 +30,13 @@ def new_id(prefix: Prefix, now: datetime | None = None) -> str:
 def is_id(text: str) -> bool:
     """Whether the text is a whole id, and so may name a file."""
     return _PATTERN.fullmatch(text) is not None
+
+
+def is_ending(text: str, name: str) -> bool:
+    """Whether the text is enough of the end of an id to stand for it."""
+    return len(text) >= SHORTEST_ENDING and name.endswith(text)
+
+
+def may_name_one(text: str) -> bool:
+    """Whether an id that is not there yet could be meant: a whole one, a beginning or ending of one, or a number."""
+    return text.isdecimal() or _BEGINNING.fullmatch(text) is not None or _ENDING.fullmatch(text) is not None

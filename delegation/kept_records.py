@@ -8,12 +8,13 @@ refers to it. What went is noted beside the records, so that whoever asks for it
 import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from delegation.checkout.ledger import Ledger
 from delegation.home import Home
+from delegation.kept_refs import clear_refs
 from delegation.records import RecordStore
 from delegation.records.applied import applied_of
 from delegation.records.history import HistoryRow, read
@@ -29,12 +30,14 @@ _APPLICABLE = ("verified", "unverified")
 
 @dataclass(frozen=True)
 class Decided:
-    """One record that went or would go, or one that the limits would take and that stays; and why."""
+    """One record that went or would go, or one that the limits would take and that stays; and why. `remarks` say what
+    of it went from or stays in its repository, and what no longer works."""
 
     id: str
     number: int | None
     reason: str
     size_bytes: int
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,10 @@ def prune(home: Home, policy: RecordPolicy, *, only_look: bool = False) -> Prune
     by_id = {row.id: row for row in rows}
     decided = {name: Decided(name, by_id[name].number, why, sizes[name]) for name, why in taken.items()}
     going = [decided[name] for name in sorted(taken, key=_age) if name not in needed]
-    if not only_look:
-        going = [each for each in going if _remove(home, by_id[each.id], each.reason)]
+    if only_look:
+        going = [replace(each, remarks=_remarks(home, by_id[each.id], only_look=True)) for each in going]
+    else:
+        going = [done for each in going if (done := _removed(home, by_id[each.id], each)) is not None]
         History(home).forget_removed()
     kept = [
         Decided(name, each.number, needed[name], each.size_bytes) for name, each in decided.items() if name in needed
@@ -135,13 +140,14 @@ def _named_by_larger_runs(home: Home) -> dict[str, str]:
     return found
 
 
-def _remove(home: Home, row: HistoryRow, reason: str) -> bool:
-    """Noted first, then aside at once, then away: a crash leaves a record whole or not at all. False where it has begun
-    again since it was looked at."""
+def _removed(home: Home, row: HistoryRow, decided: Decided) -> Decided | None:
+    """Its refs first, while there is a record of them; then noted, then aside at once, then away: a crash leaves a
+    record whole or not at all. None where it has begun again since it was looked at."""
     store = RecordStore(home)
     now = read(store, row.id).row
     if now.outcome is None or now.problem is not None:
-        return False
+        return None
+    remarks = _remarks(home, now, only_look=False)
     note_removed(
         home,
         Removed(
@@ -150,13 +156,20 @@ def _remove(home: Home, row: HistoryRow, reason: str) -> bool:
             outcome=row.outcome,
             created_at=row.created_at or datetime.now(UTC),
             removed_at=datetime.now(UTC),
-            reason=reason,
+            reason=decided.reason,
         ),
     )
     aside = home.delegations / f"{_GOING}{row.id}"
     store.folder(row.id).rename(aside)
     shutil.rmtree(aside, ignore_errors=True)
-    return True
+    return replace(decided, remarks=remarks)
+
+
+def _remarks(home: Home, row: HistoryRow, *, only_look: bool) -> tuple[str, ...]:
+    folder = RecordStore(home).folder(row.id)
+    could_undo = any(folder.glob("*undo*.diff")) or (row.isolation == "in_place" and row.files is not None)
+    undo = ("the undo command that `apply` printed no longer works",) if could_undo else ()
+    return (*clear_refs(row, only_look=only_look), *undo)
 
 
 def _finish_earlier(home: Home) -> None:

@@ -13,6 +13,8 @@ from delegation.values import Value
 
 MARK = "DELEGATE_STACK"  # names the home in the environment of each process of its stack
 OPEN_PAGE = "open.html"  # among the UI's files of our own server, see deployments/server.py
+FLOWS_MISSING = "flows cannot be imported"
+"""What a warning of the stack begins with that tells which of its flows are not there."""
 _REMEDY = "start it with `delegate up`"
 
 

@@ -1,6 +1,7 @@
 """`python -m deployments up | down [--purge] | status | doctor`; with --json one object on stdout, all else on stderr.
 
-Exit codes: 0 done; 2 wrong usage, or the stack cannot start; 4 `status` found no running stack.
+Exit codes: 0 done; 1 `up`: the stack runs, and some of its flows cannot be imported;
+2 wrong usage, or the stack cannot start; 4 `status` found no running stack.
 """
 
 import argparse
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from delegation.errors import DelegateError, StackNotRunning
+from delegation.stack_state import FLOWS_MISSING
 from deployments.configuration import Configuration, configuration
 from deployments.report import Report
 
@@ -34,7 +36,9 @@ def _up(here: Configuration, _arguments: argparse.Namespace) -> Report:
         _say(f"warning: {warning}")
     facts = {"running": True, "ui_url": state.ui_url, "api_url": state.api_url, "warnings": list(state.warnings)}
     code = {"version": state.version, "config_hash": state.config_hash}
-    return Report(0, {**facts, **code}, f"the stack runs: {state.ui_url}")
+    lacks = any(warning.startswith(FLOWS_MISSING) for warning in state.warnings)
+    text = f"the stack runs{', but not all of its flows' if lacks else ''}: {state.ui_url}"
+    return Report(1 if lacks else 0, {**facts, **code}, text)
 
 
 def _down(here: Configuration, arguments: argparse.Namespace) -> Report:

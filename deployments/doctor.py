@@ -52,6 +52,7 @@ def _findings(configuration: Configuration, settings: Settings) -> Iterator[Find
     yield _port(configuration)
     yield _confinement()
     yield from map(_program, _PROGRAMS)
+    yield from _commands(settings)
     yield from _models(settings)
     yield from _readers(settings)
     yield _stack(configuration)
@@ -150,6 +151,18 @@ def _program(program: _Program) -> Finding:
     if path is None:
         return Finding(program.name, "optional", f"not on PATH: no {program.used_for}", program.remedy)
     return Finding(program.name, "ok", path)
+
+
+def _commands(settings: Settings) -> Iterator[Finding]:
+    from delegation.harnesses.command import remedy_of_missing
+    from delegation.harnesses.installed import program_path
+
+    for name, template in settings.catalogue.commands.items():
+        found, program = f"command {name}", template.argv[0]
+        if (path := program_path(program, settings)) is not None:
+            yield Finding(found, "ok", str(path))
+        else:
+            yield Finding(found, "optional", f"{program!r} is not on PATH", remedy_of_missing(name, settings))
 
 
 def _models(settings: Settings) -> Iterator[Finding]:

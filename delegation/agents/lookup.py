@@ -1,7 +1,8 @@
 """Agents are Markdown files with front matter; the folder of the work comes first, the person's own folder last."""
 
+import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,11 +53,11 @@ class AgentFile:
         )
 
 
-def find_agent(name: str | None, workdir: Path, agents_dir: Path) -> Agent:
+def find_agent(name: str | None, workdir: Path, agents_dir: Path, programs: Iterable[str] = ()) -> Agent:
     """The agent of that name: `<workdir>/.claude/agents`, then `.claude/skills/<name>/SKILL.md`, then `agents_dir`.
 
     Without a name it is 'coder', which is built in where no file has that name. Raises UsageError for a name that is
-    not one, NotFoundError listing up to 20 agents that exist.
+    not one, NotFoundError listing up to 20 agents that exist; `programs` are names that stand for one beside them.
     """
     wanted = CODER_NAME if name is None else name
     if not _NAME.fullmatch(wanted) or ".." in wanted:
@@ -66,11 +67,13 @@ def find_agent(name: str | None, workdir: Path, agents_dir: Path) -> Agent:
             return _read(wanted, path).agent
     if wanted == CODER_NAME:
         return _built_in().agent
-    known = [agent.name for agent in list_agents(workdir, agents_dir)]
+    known = sorted({*(agent.name for agent in list_agents(workdir, agents_dir)), *programs})
+    near = difflib.get_close_matches(wanted, known, 1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
     more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
     raise NotFoundError(
-        f"there is no agent {wanted!r} in {str(workdir / '.claude')!r} or {str(agents_dir)!r}. "
-        f"There are: {', '.join(known[:_LISTED])}{more}"
+        f"there is no agent {wanted!r} in {str(workdir / '.claude')!r} or {str(agents_dir)!r}"
+        f"{': ' if meant else '. '}{meant}There are: {', '.join(known[:_LISTED])}{more}"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from delegation.agents.trajectory import Trajectory
 from delegation.errors import NotFoundError, UsageError
+from delegation.harnesses.polling import LOG_FILE, kept_beginnings
 
 _HALF = re.compile("[\ud800-\udfff]")  # of a character: a model may cut one in two, and no protocol carries it
 _UNTOLD = frozenset({"seq", "time", "type"})
@@ -29,10 +30,19 @@ def entries_of(path: Path, *, offset: int = 0, limit: int | None = None) -> tupl
     if offset < 0 or (limit is not None and limit < 1):
         raise UsageError(f"offset {offset} and limit {limit}: give an offset from 0 and a limit from 1")
     if not path.is_file():
-        raise NotFoundError(f"there is no transcript in {str(path.parent)!r}: the agent has not begun")
+        raise NotFoundError(f"there is no transcript in {str(path.parent)!r}: {_why_none(path.parent)}")
     events = Trajectory(path).events()
     end = len(events) if limit is None else offset + limit
     return [_entry(offset + number, event) for number, event in enumerate(events[offset:end])], len(events)
+
+
+def _why_none(folder: Path) -> str:
+    log = folder / LOG_FILE
+    if log.is_file() and log.stat().st_size > 0:
+        return f"a command-line agent leaves no transcript of turns; what it printed is in {str(log)!r}"
+    if kept_beginnings(folder):
+        return "a command-line agent leaves no transcript of turns, and this one printed nothing"
+    return "the agent has not begun"
 
 
 def _entry(index: int, event: Mapping[str, Any]) -> Entry:

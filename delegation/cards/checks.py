@@ -31,7 +31,7 @@ def _equal_ids(cards: Sequence[FoundCard]) -> Iterator[Problem]:
         for card in same if len(same) > 1 else ():
             others = ", ".join(f"{other.id!r} in {other.place}" for other in same if other is not card)
             said = f"id {card.id!r} cannot be told from {others}: rename one"
-            yield _problem(card, "id", said)
+            yield card.problem(said, "id")
 
 
 def _unknown(cards: Sequence[FoundCard], names: Mapping[str, str]) -> Iterator[Problem]:
@@ -39,7 +39,7 @@ def _unknown(cards: Sequence[FoundCard], names: Mapping[str, str]) -> Iterator[P
         missing = [name for name in card.fields.depends_on if same_id(name) not in names]
         if missing:
             said = f"depends_on names {', '.join(map(repr, missing))}, and no card is called so"
-            yield _problem(card, "depends_on", said)
+            yield card.problem(said, "depends_on")
 
 
 def _with_names(card: FoundCard, names: Mapping[str, str]) -> FoundCard:
@@ -53,7 +53,7 @@ def _in_circles(cards: Sequence[FoundCard]) -> Iterator[Problem]:
     for circle in circles(wants):
         said = f"depends_on goes in a circle: {' -> '.join((*circle, circle[0]))}"
         for name in circle:
-            yield _problem(by_id[name], "depends_on", said)
+            yield by_id[name].problem(said, "depends_on")
 
 
 def circles(wants: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
@@ -79,7 +79,3 @@ def circles(wants: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, ...]]:
                 places[following] = len(path)
                 path.append(following)
                 stack.append((following, iter(wants[following])))
-
-
-def _problem(card: FoundCard, key: str, message: str) -> Problem:
-    return Problem(file=card.file, line=card.line, key=key, message=message, card=card.id)

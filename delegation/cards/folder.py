@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from delegation.cards.checks import sound
 from delegation.cards.fields import OTHER_NAMES, PASSED_OVER, CardFields
-from delegation.cards.found import Broken, CardSet, FoundCard, Problem, RawCard, shown
+from delegation.cards.found import Broken, CardSet, FoundCard, Problem, RawCard, from_top_to_bottom, shown
 from delegation.cards.json_cards import cards_in_json, cards_in_json_lines
 from delegation.cards.markdown import cards_in_markdown
 from delegation.cards.text import text_of_file
@@ -51,14 +51,16 @@ def read_cards(source: Path, no_repository: Path) -> CardSet:
     if len(cards) > MOST_CARDS:
         raise UsageError(f"{shown(source)!r} holds {len(cards)} cards: at most {MOST_CARDS} are read at once")
     whole, more = sound(cards, {problem.card for problem in problems if problem.card})
-    return CardSet(source=shown(source), cards=whole, problems=(*problems, *more), passed_over=tuple(passed_over))
+    told = from_top_to_bottom((*problems, *more))
+    return CardSet(source=shown(source), cards=whole, problems=told, passed_over=tuple(passed_over))
 
 
 def _files(source: Path, problems: list[Problem]) -> tuple[list[Path], list[str]]:
     """The card files, and the others with the reason why they are none. `problems` gets folders that cannot be read."""
     if not source.is_dir():
         if source.suffix.lower() not in _READERS:
-            raise UsageError(f"{shown(source)!r} is no card file: they are called *.md, *.yaml, *.json or *.jsonl")
+            said = f"they are called *.md, *.yaml, *.json or *.jsonl{_elsewhere(source)}"
+            raise UsageError(f"{shown(source)!r} is no card file: {said}")
         return [source], []
     files: list[Path] = []
     passed_over: list[str] = []
@@ -92,8 +94,12 @@ def _no_card(name: str) -> str | None:
     if name.startswith("."):
         return "a hidden file"
     if path.suffix.lower() not in _READERS:
-        return "not *.md, *.yaml, *.json or *.jsonl"
+        return f"not *.md, *.yaml, *.json or *.jsonl{_elsewhere(path)}"
     return "a page about the folder" if path.stem.lower() == "readme" else None
+
+
+def _elsewhere(path: Path) -> str:
+    return "; run it with `delegate run --card FILE`" if path.suffix.lower() == ".toml" else ""
 
 
 def _cards_of(file: Path, source: Path, no_repository: Path) -> Iterator[FoundCard | Problem]:
@@ -118,7 +124,7 @@ def _checked(raw: RawCard, file: Path, no_repository: Path) -> Iterator[FoundCar
         fields = _named(raw, told)
         fields.setdefault("id", raw.default_id)
         _put_repository(fields, raw, file, no_repository)
-        yield FoundCard(fields=CardFields.model_validate(fields), file=name, line=raw.line)
+        yield FoundCard(fields=CardFields.model_validate(fields), file=name, line=raw.line, lines=raw.lines)
     except Broken as broken:
         yield broken.problem(name, card_id)
     except ValidationError as error:

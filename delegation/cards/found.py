@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from delegation.card import Card
-from delegation.cards.fields import CardFields
+from delegation.cards.fields import OTHER_NAMES, CardFields
 from delegation.values import Value
 
 _SAYS_NOTHING_OF_THE_WORK = {"priority", "tags", "review_by", "attempts", "depends_on"}
@@ -33,12 +33,18 @@ class Problem(Value):
         return f"{place}: {self.message}"
 
 
+def from_top_to_bottom(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """By file, and in a file by line."""
+    return tuple(sorted(problems, key=lambda problem: (problem.file, problem.line or 0)))
+
+
 class FoundCard(Value):
-    """A card that is whole, and where it stands."""
+    """A card that is whole, and where it stands. `lines` has the line of each key, as the file calls it."""
 
     fields: CardFields
     file: str
     line: int
+    lines: Mapping[str, int] = Field(default_factory=dict[str, int], repr=False)
 
     @property
     def id(self) -> str:
@@ -51,6 +57,13 @@ class FoundCard(Value):
     @property
     def place(self) -> str:
         return f"{self.file}:{self.line}"
+
+    def problem(self, message: str, field: str | None) -> Problem:
+        """What is wrong with a field, or with the whole card."""
+        names = (field, *(other for other, name in OTHER_NAMES.items() if name == field))
+        key = next((name for name in names if name in self.lines), field)
+        line = self.lines.get(key or "", self.line)
+        return Problem(file=self.file, line=line, key=key, message=message, card=self.id)
 
     @cached_property
     def content_hash(self) -> str:

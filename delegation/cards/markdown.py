@@ -39,4 +39,5 @@ def _no_front_matter(lines: list[str]) -> Broken:
     said = "has no front matter: a card begins with a line of '---'"
     if later is None:
         return Broken(said, 1)
-    return Broken(f"{said} in line 1, and the first one is in line {later}: take away what stands before it", later)
+    remedy = f"put a line of '---' above line 1, or take away what stands before line {later}"
+    return Broken(f"{said} in line 1, and the first one is in line {later}: {remedy}", later)

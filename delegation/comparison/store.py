@@ -18,7 +18,7 @@ from delegation.comparison.trials import Trials
 from delegation.errors import ConflictError, NotFoundError, UsageError
 from delegation.files import publish, text_or_none, told_of
 from delegation.home import Home
-from delegation.ids import COMPARISON_PREFIX
+from delegation.ids import COMPARISON_PREFIX, is_ending
 from delegation.kept_keys import COMPARISON_FILE
 from delegation.wrong_values import sentence
 
@@ -68,7 +68,9 @@ class ComparisonStore:
         try:
             return Comparison.model_validate_json(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise NotFoundError(f"no comparison {comparison_id!r} in {str(self._home.comparisons)!r}") from None
+            raise NotFoundError(
+                f"no comparison {comparison_id!r} in {str(self._home.comparisons)!r}{self._newest()}"
+            ) from None
         except ValidationError as error:
             raise UsageError(f"{str(path)!r} is damaged ({sentence(error, Comparison)}): compare anew") from error
 
@@ -87,15 +89,17 @@ class ComparisonStore:
         """
         ids = self.ids()
         fitting = [name for name in ids if name == text] or [
-            name for name in ids if text and (name.startswith(text) or name.endswith(text))
+            name for name in ids if text and (name.startswith(text) or is_ending(text, name))
         ]
         if len(fitting) > 1:
             raise UsageError(f"{text!r} fits {len(fitting)} comparisons, for example {fitting[0]!r}: give more of it")
         if not fitting:
-            raise NotFoundError(
-                f"no comparison {text!r} in {str(self._home.comparisons)!r}: its folders are called by their ids"
-            )
+            raise NotFoundError(f"no comparison {text!r} in {str(self._home.comparisons)!r}{self._newest()}")
         return fitting[0]
+
+    def _newest(self) -> str:
+        found = self.ids()[:3]
+        return f"; the newest: {', '.join(found)}" if found else "; there is none yet"
 
     def report(self, trials: Trials) -> ComparisonReport:
         """How it stands, from the records; from its last report where records of a comparison that is over are gone."""

@@ -45,10 +45,12 @@ class Placed(Value):
     order: Order
 
 
-def program_problem(harness: HarnessName, settings: Settings, template: Template | None = None) -> None:
+def program_problem(
+    harness: HarnessName, settings: Settings, template: Template | None = None, called: str | None = None
+) -> None:
     """Raises UsageError when the program is missing, or not let in since its login was refused. Starts nothing."""
     if not is_installed(harness, settings, template):
-        problem = harness_of(harness, settings, template).probe().problem
+        problem = harness_of(harness, settings, template, called).probe().problem
         raise UsageError(problem or f"the program of {harness!r} is missing")
     if harness == "codex" and auth_stopped(settings):
         raise UsageError("auth_failed: Codex refused this login; run `codex login`, and it goes on by itself")

@@ -12,6 +12,7 @@ from delegation.harnesses.dsh import TERMINAL
 from delegation.harnesses.order import HarnessName, Order
 from delegation.harnesses.pools import endpoint_of
 from delegation.harnesses.registry import Named
+from delegation.harnesses.template import Template
 from delegation.ids import Prefix
 from delegation.masking import is_secret
 from delegation.models.entry import Entry
@@ -81,7 +82,7 @@ def chosen(
     harness = named.harness
     _check_card(card)
     agent = Agent(name=card.agent or harness, source=_source(named), system_prompt="")
-    program_problem(harness, settings, named.template)
+    program_problem(harness, settings, named.template, agent.name)
     entry = entry_of(agent) if harness == "claude" else None
     endpoint = entry.endpoint if entry else None
     given = named.template.environment if named.template else {}
@@ -91,7 +92,7 @@ def chosen(
     order = order.model_copy(update={"variables": _carried(settings)})
     entry = entry or Entry(endpoint_of(order), "catalogue")
     check_lane(lane, entry)
-    return Chosen(agent, order, entry, (*order.warnings, *_unheard(card)), secrets)
+    return Chosen(agent, order, entry, (*order.warnings, *_unheard(card), *_model_lost(card, named.template)), secrets)
 
 
 def refuse_program_options(card: Card) -> None:
@@ -145,6 +146,12 @@ def _unheard(card: Card) -> tuple[str, ...]:
         for name in _OF_OUR_LOOP
         if getattr(card, name) is not None
     )
+
+
+def _model_lost(card: Card, template: Template | None) -> tuple[str, ...]:
+    if card.model is None or template is None or any("{model}" in argument for argument in template.argv):
+        return ()
+    return (f"model {card.model!r} does not reach agent {card.agent!r}: its argv has no {{model}}",)
 
 
 def _carried(settings: Settings) -> dict[str, str]:

@@ -13,20 +13,23 @@ from delegation.harnesses.sanitising import one_line
 from delegation.harnesses.surroundings import environment_of, needed_program, walls_of
 from delegation.harnesses.template import Template
 from delegation.harnesses.words import kind_in, spoken_failure
+from delegation.models.config_file import where
 from delegation.settings import Settings
 
 MOST_CHARACTERS = 1024 * 1024
 _ANSWERS = ("response", "result", "answer", "output", "text", "message")
+_NO_ANSWER = f"its JSON object has no answer: a text under one of the keys {', '.join(map(repr, _ANSWERS))}"
 _COUNTS = {"input_tokens": ("input_tokens", "prompt_tokens"), "output_tokens": ("output_tokens", "completion_tokens")}
 _BAD = ("error", "failed", "failure", "cancelled", "canceled")
 
 
 class OwnCommand:
-    """See `Harness`."""
+    """See `Harness`. `called` is the agent's name, which is that of its table."""
 
-    def __init__(self, settings: Settings, template: Template | None = None) -> None:
+    def __init__(self, settings: Settings, template: Template | None = None, called: str | None = None) -> None:
         self._settings = settings
         self._template = template
+        self._called = called
 
     @property
     def name(self) -> HarnessName:
@@ -36,7 +39,10 @@ class OwnCommand:
         if self._template is None:
             return Probe(None, problem="no command is configured: add a [commands.<name>] table to delegate.toml")
         program = program_path(self._template.argv[0], self._settings)
-        return Probe(program, problem=None if program else f"{self._template.argv[0]!r} is not on PATH")
+        missing = f"{self._template.argv[0]!r} is not on PATH"
+        if self._called is not None:
+            missing = f"{missing}: {remedy_of_missing(self._called, self._settings)}"
+        return Probe(program, problem=None if program else missing)
 
     def command(self, job: Job) -> Command:
         """Raises WorkFailed: no template, no program, or no walls where they are required."""
@@ -74,7 +80,13 @@ class OwnCommand:
         last = said.problem or ended.stderr.strip()[-500:] or "no reason was given"
         words = last if good else f"exit code {ended.exit_code}: {last}"
         kind = kind_in(last) if not good or said.problem else None
-        return spoken_failure("command", words, otherwise="empty_answer" if good else "process", kind=kind)
+        named = self._called or self.name
+        return spoken_failure(named, words, otherwise="empty_answer" if good else "process", kind=kind)
+
+
+def remedy_of_missing(name: str, settings: Settings) -> str:
+    """What to do about the program of `[commands.<name>]`, with the file and the line."""
+    return f"install it, or change argv in {where(settings.home.config_file, ('commands', name, 'argv')).rstrip(':')}"
 
 
 def _template(job: Job) -> Template:
@@ -108,9 +120,15 @@ class CommandReader:
             case "json":
                 return _from_json(stdout, stderr)
             case "file":
-                return _from_text(_left_in(self._job.out / "answer.txt").strip(), stderr)
+                return self._from_text(_left_in(self._job.out / "answer.txt").strip(), stderr)
             case "stdout":
-                return _from_text(stdout, stderr)
+                return self._from_text(stdout, stderr)
+
+    def _from_text(self, answer: str, stderr: str) -> Said:
+        """Nothing at all is no answer. Where none is needed, only a word of a limit or a login counts against it."""
+        if answer or not (self._job.needs_answer or kind_in(stderr[-500:])):
+            return Said(answer=answer or None, complete=True)
+        return Said(problem=stderr[-500:] or "it printed nothing")
 
 
 def _left_in(path: Path) -> str:
@@ -123,13 +141,6 @@ def _left_in(path: Path) -> str:
             return file.read(MOST_CHARACTERS).decode("utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _from_text(answer: str, stderr: str) -> Said:
-    """Nothing at all is no answer."""
-    return Said(
-        answer=answer or None, problem=None if answer else stderr[-500:] or "it printed nothing", complete=bool(answer)
-    )
 
 
 def _from_json(stdout: str, stderr: str) -> Said:
@@ -166,4 +177,4 @@ def _problem(result: dict[str, Any], answer: str | None, stderr: str) -> str | N
         return error if isinstance(error, str) else json.dumps(error)
     if status in _BAD or result.get("is_error") is True:
         return f"status {status or 'error'}: {answer or stderr[-500:] or 'no reason'}"
-    return None if answer else stderr[-500:] or "an empty answer"
+    return None if answer else stderr[-500:] or _NO_ANSWER

@@ -38,7 +38,7 @@ class Job:
 
     `writable` and `readable` are what the tree needs beside itself: its git folder and object store, the repository's
     git data. `thread_usage` is what a thread that is resumed had used before, None where nobody knows. `key` belongs
-    to `order.endpoint`.
+    to `order.endpoint`. Without `needs_answer` the change in the tree says enough.
     """
 
     order: Order
@@ -56,6 +56,7 @@ class Job:
     thread_usage: Usage | None = None
     endpoint: Endpoint | None = None
     key: str | None = None
+    needs_answer: bool = True
 
     @property
     def task_file(self) -> Path:

@@ -25,6 +25,7 @@ def job_in(
     endpoint: Endpoint | None = None,
     key: str | None = None,
     thread_usage: Usage | None = None,
+    needs_answer: bool = True,
 ) -> Job:
     """The job of one order in one worktree. Its place lies beside the tree and goes with it.
 
@@ -51,6 +52,7 @@ def job_in(
         thread_usage=thread_usage,
         endpoint=endpoint,
         key=key,
+        needs_answer=needs_answer,
     )
 
 

@@ -14,6 +14,8 @@ from delegation.harnesses.result import HarnessResult, JobStatus, poll_warnings
 from delegation.harnesses.sanitising import PREVIEW_CHARACTERS, one_line, poll_text, safe_json
 
 RESULT_FILE = "harness.json"
+LOG_FILE = "harness.log"
+"""What the program printed."""
 _BEGUN_FILE = "harness_begun.txt"
 _ANSWER_FIELD: dict[HarnessName, str] = {"codex": "final_response"}
 _THREAD_FIELD: dict[HarnessName, str] = {"gemini": "conversation_id"}

@@ -17,8 +17,10 @@ from delegation.settings import Settings
 _OWN: dict[str, HarnessName] = {name: name for name in HARNESSES if name != "command"}
 
 
-def harness_of(name: HarnessName, settings: Settings, template: Template | None = None) -> Harness:
-    """The harness of that name; `template` is only for `command`."""
+def harness_of(
+    name: HarnessName, settings: Settings, template: Template | None = None, called: str | None = None
+) -> Harness:
+    """The harness of that name; `template` and the agent's name that has it are only for `command`."""
     match name:
         case "codex":
             return Codex(settings)
@@ -29,7 +31,7 @@ def harness_of(name: HarnessName, settings: Settings, template: Template | None 
         case "claude":
             return Claude(settings)
         case "command":
-            return OwnCommand(settings, template)
+            return OwnCommand(settings, template, called)
         case _:
             assert_never(name)
 

@@ -1,6 +1,6 @@
 """What a night would do with a folder of cards: the order, the models and their pools. Nothing is run or written."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -9,6 +9,7 @@ from pydantic import Field
 from delegation.admission import admit
 from delegation.card import Card, Lane
 from delegation.cards import CardSet, FoundCard, Problem
+from delegation.cards.found import from_top_to_bottom
 from delegation.errors import DelegateError
 from delegation.models.catalogue import Catalogue
 from delegation.night.order import ordered
@@ -19,6 +20,8 @@ from delegation.request import DelegationRequest
 from delegation.settings import Settings
 from delegation.submitting import slots_of
 from delegation.values import Value
+
+_MAY_BE_LEFT_OUT = tuple(name for name in Card.model_fields if name not in ("task", "repo"))
 
 
 class PlannedCard(Value):
@@ -41,6 +44,7 @@ class PlannedCard(Value):
     review_by: date | None
     tags: tuple[str, ...]
     warnings: tuple[str, ...]
+    passed_over: str | None = Field(default=None, description="Why it does not run though nothing is wrong with it.")
 
 
 class PoolLoad(Value):
@@ -70,14 +74,17 @@ def plan_of(found: CardSet, settings: Settings) -> NightPlan:
     good = [look for look in looks if isinstance(look, _Look)]
     order = {job.id: place for place, job in enumerate(ordered([look.job(rank) for rank, look in enumerate(good)]))}
     good.sort(key=lambda look: order[look.found.id])
-    budgets = [look.found.fields.budget_usd for look in good for _ in range(look.found.fields.attempts)]
+    problems = from_top_to_bottom((*found.problems, *(look for look in looks if isinstance(look, Problem))))
+    lost = _lost(good, {problem.card for problem in problems if problem.card})
+    at_work = [look for look in good if look.found.id not in lost]
+    budgets = [look.found.fields.budget_usd for look in at_work for _ in range(look.found.fields.attempts)]
     given = [budget for budget in budgets if budget is not None]
     return NightPlan(
         source=found.source,
-        cards=tuple(look.planned() for look in good),
-        problems=(*found.problems, *(look for look in looks if isinstance(look, Problem))),
+        cards=tuple(look.planned(lost.get(look.found.id)) for look in good),
+        problems=problems,
         passed_over=found.passed_over,
-        pools=tuple(_pools(good, settings)),
+        pools=tuple(_pools(at_work, settings)),
         budget_usd=sum(given) if given else None,
         without_budget=len(budgets) - len(given),
     )
@@ -98,7 +105,7 @@ class _Look:
     def job(self, rank: int) -> Job:
         return job_of(self.found, self.request, rank)
 
-    def planned(self) -> PlannedCard:
+    def planned(self, passed_over: str | None) -> PlannedCard:
         fields, request = self.found.fields, self.request
         return PlannedCard(
             id=fields.id,
@@ -118,6 +125,7 @@ class _Look:
             review_by=fields.review_by,
             tags=fields.tags,
             warnings=request.warnings,
+            passed_over=passed_over,
         )
 
 
@@ -132,7 +140,48 @@ def _looks(cards: Sequence[FoundCard], settings: Settings) -> Iterator[_Look | P
         try:
             yield _Look(found, looked_at(found.card, settings, catalogue))
         except DelegateError as error:
-            yield Problem(file=found.file, line=found.line, key=None, message=str(error), card=found.id)
+            yield from _wrong_with(found, str(error), settings, catalogue)
+
+
+def _wrong_with(found: FoundCard, message: str, settings: Settings, catalogue: Catalogue) -> Iterator[Problem]:
+    """Admission names the first thing that cannot be had. It is the field without which it says something else; the
+    card without that is looked at again, for what is wrong besides."""
+    card, left = found.card, [name for name in _MAY_BE_LEFT_OUT if name in found.fields.model_fields_set]
+    told = 0
+    while message:
+        without = {name: _refusal(_without(card, name), settings, catalogue) for name in left}
+        helps = sorted((name for name in left if without[name] != message), key=lambda name: without[name] is not None)
+        if not helps:
+            break
+        told += 1
+        yield found.problem(message, helps[0])
+        card, message = _without(card, helps[0]), without[helps[0]] or ""
+        left.remove(helps[0])
+    if not told:
+        yield found.problem(message, "repo" if repr(found.fields.repo) in message else None)
+
+
+def _without(card: Card, name: str) -> Card:
+    return card.model_copy(update={name: Card.model_fields[name].get_default()})
+
+
+def _refusal(card: Card, settings: Settings, catalogue: Catalogue) -> str | None:
+    try:
+        looked_at(card, settings, catalogue)
+    except DelegateError as error:
+        return str(error)
+    return None
+
+
+def _lost(looks: Sequence[_Look], broken: Collection[str]) -> dict[str, str]:
+    """The cards that wait for one that does not run, directly or through others, each with the reason. `looks` are in
+    the order of the night, in which a card comes after those that it waits for."""
+    reasons: dict[str, str] = {}
+    for look in looks:
+        gone = next((name for name in look.found.fields.depends_on if name in broken or name in reasons), None)
+        if gone is not None:
+            reasons[look.found.id] = f"{gone} cannot run"
+    return reasons
 
 
 def _pools(looks: Sequence[_Look], settings: Settings) -> Iterator[PoolLoad]:

@@ -16,6 +16,8 @@ from delegation.settings import Settings
 from delegation.values import Value
 from delegation.wrong_values import sentence
 
+NIGHT_PREFIX = "night-"
+"""What ids of nights begin with; a name may be given with it or without."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
 
 
@@ -65,9 +67,9 @@ def night_id_of(terms: Terms, begun: datetime, settings: Settings) -> str:
     if terms.name is not None:
         if not _NAME.fullmatch(terms.name):
             raise UsageError(f"name {terms.name[:60]!r} must be of a-z, 0-9 and '-', with 61 characters at most")
-        return f"night-{terms.name}"
+        return f"{NIGHT_PREFIX}{terms.name.removeprefix(NIGHT_PREFIX)}"
     source = hashlib.sha256(str(Path(terms.cards).resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:8]
-    return f"night-{night_of(begun, zone(terms, settings)):%Y%m%d}-{source}"
+    return f"{NIGHT_PREFIX}{night_of(begun, zone(terms, settings)):%Y%m%d}-{source}"
 
 
 def end_of(terms: Terms, begun: datetime, settings: Settings) -> datetime | None:

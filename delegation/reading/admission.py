@@ -20,7 +20,7 @@ from delegation.reading.packing.limits import FileWalker
 from delegation.reading.pool import Pool
 from delegation.reading.providers import drawn_order
 from delegation.reading.question import Question, WhenTooLarge
-from delegation.reading.sessions import SessionStore, session_id
+from delegation.reading.sessions import SessionStore
 from delegation.reading.typed import checked_schema
 from delegation.reading.wording import output_tokens
 from delegation.settings import Settings
@@ -69,8 +69,9 @@ def admit_query(
 def admit_resume(settings: Settings, session: str, prompt: str, wish: Wish) -> Admitted:
     """A further question in a session, to who answered before. Raises UsageError as `SessionStore.read` does."""
     config = pools.config_of(settings)
-    name = session_id(session.strip())
-    kept = store_of(settings, config).read(name)
+    store = store_of(settings, config)
+    name = store.resolve(session)
+    kept = store.read(name)
     lane = kept.lane
     if lane is None and kept.source and Path(kept.source).exists():
         lane = lane_of_folder(Path(kept.source), settings)

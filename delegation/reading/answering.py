@@ -10,7 +10,7 @@ from threading import Event
 from delegation.card import Lane
 from delegation.errors import Cancelled, DelegateError, StackError, UsageError, WorkFailed
 from delegation.reading.asking import Material, Told, asked
-from delegation.reading.changes import Changes, changes
+from delegation.reading.changes import Changes, changes, for_the_caller, no_longer_there
 from delegation.reading.citations import Checked, checked
 from delegation.reading.gate import Gate
 from delegation.reading.lane import lane_of_pack, those_allowed
@@ -68,7 +68,7 @@ class _Answering:
             told = found.answer
             references = checked(told.answer, self.pack.manifest) if self.pack else Checked(told.answer, ())
             session, problem = self._kept(held, found, lane)
-        notes = tuple(filter(None, (material.changed, *told.warnings, problem)))
+        notes = tuple(filter(None, (for_the_caller(material.changed), *told.warnings, problem)))
         return self._assembled(found, references, session, notes)
 
     def _held(self) -> AbstractContextManager[Held | None]:
@@ -204,5 +204,5 @@ def _changed(kept: Pack, source: str | None, question: Question) -> str:
     try:
         found: Changes = changes(kept.manifest, pack(Path(source), question.walker).manifest)
     except (UsageError, WorkFailed) as error:
-        return f"The files are no longer where they were packed ({error}). You see them as they were packed."
+        return no_longer_there(error)
     return str(found) if found else ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from delegation.reading.packing.manifest import Manifest, PackedFile
 
 _NAMED = 40
+_YOU = "You see them as they were packed."
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,17 @@ class Changes:
             return "The files are as they were when they were packed."
         groups = (("changed", self.changed), ("new", self.added), ("gone", self.gone))
         said = "; ".join(f"{word}: {_named(paths)}" for word, paths in groups if paths)
-        return f"Since the files were packed, some are different now ({said}). You see them as they were packed."
+        return f"Since the files were packed, some are different now ({said}). {_YOU}"
+
+
+def no_longer_there(reason: object) -> str:
+    """The same sentence where they cannot be compared."""
+    return f"The files are no longer where they were packed ({reason}). {_YOU}"
+
+
+def for_the_caller(said: str) -> str:
+    """The sentence, which speaks to the reader, for whoever asked."""
+    return said.replace(_YOU, "The reader sees them as they were packed.")
 
 
 def changes(before: Manifest, now: Manifest) -> Changes:

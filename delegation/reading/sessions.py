@@ -21,6 +21,7 @@ from delegation.reading.packing.manifest import Pack
 from delegation.values import Value
 
 KEEP_DAYS = 30.0
+_ENDING = 4  # characters at the end of an id that may stand for it
 
 
 class Turn(Value):
@@ -62,7 +63,10 @@ def session_id(text: str) -> str:
     """The id, if it is one and so may name a file. Raises UsageError."""
     if text.startswith("rd-") and is_id(text):
         return text
-    raise UsageError(f"{text[:80]!r} is not a session id: it is the word after `session=` in the answer's first line")
+    raise UsageError(
+        f"{text[:80]!r} is not a session id: it is the word after `session=` in the answer's first line, or "
+        "its last four characters or more; `delegate sessions` lists them"
+    )
 
 
 def pinned_provider(session: Session, config: ReaderConfig) -> Provider:
@@ -133,6 +137,18 @@ class SessionStore:
         self.write(session)
         return session
 
+    def resolve(self, text: str) -> str:
+        """The id that a person means: a whole one, or a unique ending of at least four characters.
+
+        Raises UsageError when nothing fits that is no whole one, and when several do.
+        """
+        name = text.strip()
+        known = self.ids()
+        fitting = [name] if name in known else [each for each in known if len(name) >= _ENDING and each.endswith(name)]
+        if len(fitting) > 1:
+            raise UsageError(f"{name!r} fits {len(fitting)} sessions, for example {fitting[0]!r}: give more of it")
+        return fitting[0] if fitting else session_id(name)
+
     def read(self, name: str) -> Session:
         """The session. Raises NotFoundError for one that there is not, UsageError for one that is over or damaged."""
         path = self._path(name)
@@ -141,7 +157,10 @@ class SessionStore:
                 raise UsageError(f"{str(path)!r} is a link, which no session is: remove it")
             session = Session.model_validate_json(path.read_bytes())
         except FileNotFoundError:
-            raise NotFoundError(f"there is no session {name!r} in {str(self._folder)!r}: ask anew") from None
+            raise NotFoundError(
+                f"there is no session {name!r} in {str(self._folder)!r}: ask anew; `delegate sessions` lists those "
+                "that can be resumed"
+            ) from None
         except ValidationError as error:
             raise UsageError(f"{str(path)!r} is damaged or another tool's: ask again with analyze or query") from error
         except OSError as error:

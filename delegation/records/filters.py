@@ -178,12 +178,15 @@ def _has_text(texts: Texts, text: str | None) -> bool | None:
 
 
 def _places(text: str, cwd: Path) -> tuple[str, ...]:
-    """A bare name may be a repository's, and may be a folder here."""
+    """A bare name is a repository's, and also a folder's where there is one of that name here."""
     try:
-        path = str((cwd / Path(text).expanduser()).resolve())
+        path = (cwd / Path(text).expanduser()).resolve()
+        is_there = path.exists()
     except (RuntimeError, ValueError, OSError) as error:  # another user's folder, a NUL, a circle of links
         raise UsageError(f"--repo {text!r} is no path ({error}): give a repository's path or name") from error
-    return (text, path) if Path(text).name == text and text != ".." else (path,)
+    if Path(text).name != text or text == "..":
+        return (str(path),)
+    return (text, str(path)) if is_there else (text,)
 
 
 def _outcome(word: str) -> str:

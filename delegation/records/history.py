@@ -215,8 +215,14 @@ def costs_of(receipt: Receipt) -> tuple[Cost, ...]:
     requests were all refused before an answer began; a cost that somebody knows counts in any case."""
     if receipt.costs:
         return receipt.costs
-    answered = receipt.usage is not None and receipt.turns
+    answered = receipt.usage is not None and (receipt.turns or _was_a_program(receipt))
     return (receipt.cost,) if answered or receipt.cost.kind != "unknown" else ()
+
+
+def _was_a_program(receipt: Receipt) -> bool:
+    """Whether a command-line agent ran: it may have asked models without a word of it."""
+    own_requests = receipt.usage.requests if receipt.usage else 0
+    return receipt.lane == "subscription_cli" and bool(receipt.attempts) and not own_requests
 
 
 def is_judged_by(receipt: Receipt, request: DelegationRequest | None) -> bool:

@@ -20,7 +20,7 @@ from delegation.records.history import HistoryRow, Read, Texts, read
 from delegation.records.store import RecordStore
 
 NAME = "index.sqlite"
-_FORMAT = 3  # raise it when rows are read from the same files in another way
+_FORMAT = 4  # raise it when rows are read from the same files in another way
 _FILES = ("entry.json", "request.json", "status.json", "receipt.json", APPLIED)
 _YOUNG_NS = 2_000_000_000  # a file changed so lately may change again without its time showing it
 _AT_A_TIME = 500

@@ -8,7 +8,7 @@ from delegation.command_lines import CommandLines
 from delegation.receipt import CommandRun, PatchSummary, Receipt, Usage, Verification
 from delegation.records.labels import short_commit
 from delegation.records.markdown import bounded, code, fenced, plain, quoted, table
-from delegation.records.wording import FLAGS, count, explanation, failing_of, money, size_of
+from delegation.records.wording import FLAGS, count, explanation, failing_of, logs_of, money, size_of
 
 __all__ = ["money", "patch_markdown", "receipt_markdown", "size_of", "spent"]
 
@@ -74,6 +74,7 @@ def _verdict(verification: Verification) -> list[str]:
         *(table(head, rows) if rows else []),
         "",
         *_tests(verification),
+        *(f"- Whole output, {what}: {code(path)}" for what, path in logs_of(verification)),
         *_output(verification.candidate),
     ]
 
@@ -129,7 +130,7 @@ def _details(receipt: Receipt) -> list[tuple[str, ...]]:
         "base commit": code(short_commit(receipt.base_commit)) if receipt.base_commit else None,
         "model": _model(receipt),
         "agent": plain(receipt.agent),
-        "turns": f"{receipt.turns} of at most {receipt.max_turns}" if receipt.turns is not None else None,
+        "turns": _turns(receipt),
         "ended by": receipt.stop_reason.replace("_", " ") if receipt.stop_reason else None,
         "failure kind": f"`{receipt.failure_kind}`" if receipt.failure_kind else None,
         "tokens in / out": _tokens(receipt.usage) if receipt.usage else None,
@@ -140,6 +141,13 @@ def _details(receipt: Receipt) -> list[tuple[str, ...]]:
         "worktree left at": code(receipt.worktree) if receipt.worktree else None,
     }
     return [(name, value) for name, value in rows.items() if value is not None]
+
+
+def _turns(receipt: Receipt) -> str | None:
+    """A program without a bound of ours may tell of none."""
+    if receipt.max_turns is None:
+        return str(receipt.turns) if receipt.turns else None
+    return None if receipt.turns is None else f"{receipt.turns} of at most {receipt.max_turns}"
 
 
 def _model(receipt: Receipt) -> str | None:

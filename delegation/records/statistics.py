@@ -29,7 +29,8 @@ class Statistic(Value):
 
     `verified_rate` is of the judged ones: those that had a verify command and that the model could have passed.
     `costs` has one entry for each kind; its amount is null where one of them is not known. Medians are of those that
-    have ended and know theirs.
+    have ended and know theirs: `work` is agent and verify together, `total` is from the first submission to the last
+    end, with all waiting and with the time before a run was judged again or taken up again.
     """
 
     group: dict[Part, str | None]
@@ -44,6 +45,7 @@ class Statistic(Value):
     cached_tokens: Count
     costs: tuple[KindCost, ...]
     median_agent_seconds: float | None
+    median_work_seconds: float | None
     median_total_seconds: float | None
 
 
@@ -102,6 +104,7 @@ def _statistic(group: dict[Part, str | None], rows: Sequence[HistoryRow]) -> Sta
         cached_tokens=_count(rows, "cached_tokens"),
         costs=tuple(costs_by_kind(rows)),
         median_agent_seconds=_median(row.agent_seconds for row in rows),
+        median_work_seconds=_median(map(_work_seconds, rows)),
         median_total_seconds=_median(row.total_seconds for row in rows),
     )
 
@@ -111,6 +114,11 @@ def _count(rows: Sequence[HistoryRow], name: Literal["input_tokens", "output_tok
     known: list[int] = [value for row in rows if (value := getattr(row, name)) is not None]
     asked = [row for row in rows if row.requests or row.costs]
     return Count(total=sum(known) if known else None, unknown=sum(getattr(row, name) is None for row in asked))
+
+
+def _work_seconds(row: HistoryRow) -> float | None:
+    """Null where the agent's are not known; without a verify run there are only those."""
+    return None if row.agent_seconds is None else row.agent_seconds + (row.verify_seconds or 0.0)
 
 
 def _median(values: Iterable[float | None]) -> float | None:

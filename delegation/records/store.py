@@ -33,7 +33,7 @@ from pydantic import ValidationError
 from delegation.errors import NotFoundError, UsageError
 from delegation.files import publish, text_or_none, told_of
 from delegation.home import Home
-from delegation.ids import is_id
+from delegation.ids import SHORTEST_ENDING, is_ending, is_id
 from delegation.receipt import Outcome, Receipt
 from delegation.records.entry import Entry, Progress
 from delegation.records.queue_places import placed
@@ -148,7 +148,8 @@ class RecordStore:
         return sorted(names, key=lambda name: name.split("-", 1)[1], reverse=True)
 
     def resolve(self, text: str) -> str:
-        """The id that a person means: a whole id, a unique prefix or ending of one, or a running number.
+        """The id that a person means: a whole id, a unique prefix or ending of one, or a running number. An ending has
+        at least four characters: a letter that was meant for something else would start or apply some old one.
 
         Raises NotFoundError when nothing fits and UsageError when several do.
         """
@@ -157,13 +158,16 @@ class RecordStore:
             return text
         fitting = [name for name in ids if text.isdecimal() and self._number(name) == int(text)]
         if not fitting:
-            fitting = [name for name in ids if text and (name.startswith(text) or name.endswith(text))]
+            fitting = [name for name in ids if text and (name.startswith(text) or is_ending(text, name))]
         if len(fitting) == 1:
             return fitting[0]
         if fitting:
             some = f"for example {fitting[0]!r} and {fitting[1]!r}"
             raise UsageError(f"{text!r} fits {len(fitting)} delegations, {some}: give more of it")
-        raise NotFoundError(removed(self._home, text) or f"no delegation {text!r}: `delegate list` shows their ids")
+        short = f", and an ending of one needs {SHORTEST_ENDING} characters" if len(text) < SHORTEST_ENDING else ""
+        raise NotFoundError(
+            removed(self._home, text) or f"no delegation {text!r}: `delegate list` shows their ids{short}"
+        )
 
     def summary(self, delegation_id: str) -> Summary:
         try:

@@ -60,6 +60,14 @@ def failing_of(run: CommandRun) -> int | None:
     return None if run.tests is None else sum(status in ("failed", "error") for status in run.tests.values())
 
 
+def logs_of(verification: Verification) -> list[tuple[str, str]]:
+    """Which run, and the file with its whole output; nothing where the change was accepted."""
+    if verification.verdict == "passed":
+        return []
+    runs = (("with the change", verification.candidate), ("base", verification.base))
+    return [(what, run.log_path) for what, run in runs if run is not None and run.log_path is not None]
+
+
 def _why_accepted(verification: Verification | None) -> str:
     verdicts = tuple(run.verdict if run else "none" for run in _runs(verification))
     match verdicts:

@@ -23,10 +23,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     try:
         script = Script.read(given.script)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        return _refused(f"{str(given.script)!r} is not JSON: {place}: {error.msg}")
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        return _refused(f"{str(given.script)!r} is no script: {error}")
+    try:
         endpoint = ScriptedEndpoint(script, port=given.port, log=given.log)
-    except (OSError, ValueError, TypeError, KeyError, json.JSONDecodeError) as error:
-        sys.stderr.write(f"cannot serve {str(given.script)!r} on port {given.port}: {error}\n")
-        return 2
+    except (OSError, OverflowError) as error:
+        return _refused(f"cannot serve {str(given.script)!r} on port {given.port}: {error}")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: endpoint.closing.set())
     with endpoint:
@@ -34,6 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         endpoint.closing.wait()
     return 0
+
+
+def _refused(reason: str) -> int:
+    sys.stderr.write(f"{reason}\n")
+    return 2
 
 
 if __name__ == "__main__":

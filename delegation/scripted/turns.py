@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+_NOT_SAID = "I have the files. What is the question?"
+"""What a reader of files seems to have said before it is asked: our words, so no turn of a script."""
 Format = Literal["openai_chat", "anthropic_messages", "openai_responses"]
 
 
@@ -116,6 +118,8 @@ class Request:
         spoken = 0
         before = False
         for message in self.messages:
+            if _text_of(message.get("content")) == _NOT_SAID:
+                continue
             now = message.get("role") == "assistant" or message.get("type") in ("function_call", "reasoning")
             spoken += now and not before
             before = now
@@ -161,6 +165,9 @@ EXHAUSTED = Turn(
 )
 
 
+_KEYS = frozenset({"turns", "by", "by_model", "cases", "models"})
+
+
 class Script:
     """Chooses the turn for a request.
 
@@ -169,6 +176,8 @@ class Script:
     turns. A mapping is a script file: `{"turns": [...], "by": ..., "by_model": {NAME: [...]},
     "cases": [{"when": TEXT, "turns": [...]}]}`; the first case whose text occurs in the request is served, then
     the model's turns, then `turns`. When turns run out the answer is status 400.
+
+    Raises ValueError for another key or another `by`.
     """
 
     def __init__(self, source: ScriptSource, by: Literal["order", "session"] = "order") -> None:
@@ -176,7 +185,11 @@ class Script:
         self._seen: dict[str, int] = {}
         self._decide: Decide | None = source if callable(source) else None
         plain: Mapping[str, Any] = _plain(source)
+        if unknown := set(plain) - _KEYS:
+            raise ValueError(f"a script has no {sorted(unknown)!r}; it knows {sorted(_KEYS)!r}")
         self._by = plain.get("by", by)
+        if self._by not in ("order", "session"):
+            raise ValueError(f"`by` must be 'order' or 'session', not {self._by!r}")
         self._turns = _Turns(plain.get("turns", ()))
         self._models = {name: _Turns(turns) for name, turns in plain.get("by_model", {}).items()}
         self._cases = [(str(case["when"]), _Turns(case["turns"])) for case in plain.get("cases", ())]

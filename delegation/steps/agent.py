@@ -13,6 +13,7 @@ from delegation.agents.results import AgentResult, TurnReport
 from delegation.agents.tools.toolbox import CLOUD_TIMEOUT_SECONDS, LOCAL_TIMEOUT_SECONDS, Toolbox
 from delegation.agents.trajectory import Trajectory
 from delegation.chat.client import connect
+from delegation.chat.retry import RetryPolicy
 from delegation.checkout.patch import tree_now
 from delegation.checkout.worktree import Worktree
 from delegation.files import publish
@@ -101,7 +102,8 @@ def _toolbox(request: DelegationRequest, endpoint: Endpoint, worktree: Worktree,
 
 def _tell_refused(delegation_id: str, endpoint: Endpoint, tries: int) -> None:
     """A server that restarts is waited for; who watches sees where and since how many tries."""
-    detail = f"waiting for the endpoint at {endpoint.base_url} (refused, try {tries})"
+    most = len(RetryPolicy.connect_waits_seconds)
+    detail = f"waiting for the endpoint at {endpoint.base_url} (refused, try {tries} of {most}, up to 2 min in all)"
     known = records().status(delegation_id) or Progress(step="agent")
     records().write_status(delegation_id, known.model_copy(update={"detail": detail, "updated_at": datetime.now(UTC)}))
 

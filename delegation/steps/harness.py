@@ -13,7 +13,7 @@ from delegation.harnesses.codex_login import auth_stopped, login_mark, login_sec
 from delegation.harnesses.harness import Job, OnProgress
 from delegation.harnesses.order import Order
 from delegation.harnesses.placing import job_in
-from delegation.harnesses.polling import keep_beginning
+from delegation.harnesses.polling import LOG_FILE, keep_beginning
 from delegation.harnesses.pools import KINDS, Pool, pool_of
 from delegation.harnesses.registry import harness_of
 from delegation.harnesses.result import HarnessResult, work_of
@@ -34,7 +34,6 @@ from delegation.steps.record import work_of as earlier_work
 from delegation.steps.unwalled import watch_checkout
 from delegation.work import Work
 
-LOG_FILE = "harness.log"
 _THREAD_GONE = "the thread to go on with is gone: it began anew, with the whole task"
 
 
@@ -108,7 +107,7 @@ class _Run:
         job = _job(self.request, self.worktree, self.endpoint, beginning, self.settings)
         fetch_thread(self.request, job)
         result = run_harness(
-            harness_of(order.harness, self.settings, order.template),
+            harness_of(order.harness, self.settings, order.template, self.request.agent.name),
             job,
             self.settings,
             on_progress=self.tell,
@@ -157,6 +156,7 @@ def _job(request: DelegationRequest, worktree: Worktree, at: Endpoint, beginning
         endpoint=endpoint,
         key=key_of(endpoint, settings.environ) if endpoint else None,
         thread_usage=beginning.thread_usage,
+        needs_answer=request.card.expects == "answer",
     )
 
 

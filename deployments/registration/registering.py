@@ -3,9 +3,11 @@
 It begins beside the server's start and waits for it. Nothing is done when nothing changed since the last time.
 """
 
+import re
 import subprocess
 
 from delegation.errors import StackError
+from delegation.stack_state import FLOWS_MISSING as NOT_IMPORTED
 from deployments.configuration import Configuration
 from deployments.connection import Connection
 from deployments.database.choice import Database
@@ -16,6 +18,7 @@ from deployments.processes import open_log, tail
 
 FLOWS_MISSING = 10  # exit code of deployments.registration.apply
 _SECONDS = 120.0
+_REFUSED = re.compile(r"^cannot import \S+:(\w+): (.+)$", re.MULTILINE)
 
 
 class Registration:
@@ -28,6 +31,7 @@ class Registration:
         self._configuration = configuration
         self._process: subprocess.Popen[bytes] | None = None
         self._identity = ""
+        self._log_begins = 0
 
     def begin(self, connection: Connection, database: Database, fingerprint: str) -> None:
         """Start it, unless the same code and buckets were registered in the same database before."""
@@ -37,6 +41,7 @@ class Registration:
             return
         base = stack_environment(self._configuration)
         env = {**base, **connection.settings(self._places), DATABASE_VARIABLE: database.url}
+        self._log_begins = self._log.stat().st_size if self._log.exists() else 0
         with open_log(self._log) as log:
             self._process = subprocess.Popen(
                 python("-m", "deployments.registration.apply", str(self._places.rendered)),
@@ -60,4 +65,13 @@ class Registration:
             self._kept.set("registered", self._identity)
         elif code != FLOWS_MISSING:
             raise StackError(f"registering the deployments failed: {tail(self._log)}")
-        return f"a flow cannot be imported, its deployment is missing: {tail(self._log, 1)}" if code else None
+        return missing_flows(self._log.read_bytes()[self._log_begins :].decode(errors="replace")) if code else None
+
+
+def missing_flows(log: str) -> str:
+    """Which flows could not be imported and why, out of what `apply` printed."""
+    flows: dict[str, list[str]] = {}
+    for name, reason in _REFUSED.findall(log):
+        flows.setdefault(reason, []).append(name)
+    told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in flows.items())
+    return f"{NOT_IMPORTED}: {told or 'see apply.log'}. Mend that, then `delegate down` and `delegate up`"

@@ -89,7 +89,7 @@ def _clear_records(home: Home, policy: RecordPolicy) -> None:
         _say(f"no record was removed: {error}")
         return
     for each in done.removed:
-        _say(f"removed the record {each.id}: {each.reason}")
+        _say("; ".join((f"removed the record {each.id}: {each.reason}", *each.remarks)))
 
 
 def _clear_keys(home: Home, keep_days: float) -> None:

@@ -92,9 +92,11 @@ def checked_only(plan: "NightPlan") -> SubmittedCards:
 def _planned(plan: "NightPlan", what: str) -> SubmittedCards:
     problems = f", {count(len(plan.problems), 'problem')}" if plan.problems else ""
     share = max(60, _TEXTS // (2 * max(1, len(plan.problems))))
+    whole = sum(not card.passed_over for card in plan.cards)
+    lost = f", {len(plan.cards) - whole} passed over" if whole < len(plan.cards) else ""
     return SubmittedCards(
-        summary=f"{count(len(plan.cards), 'card')}{problems}: {what}",
-        whole=len(plan.cards),
+        summary=f"{count(whole, 'card')}{problems}{lost}: {what}",
+        whole=whole,
         broken=[_broken(problem, share) for problem in plan.problems[:_MOST]],
         cards=[_card(card) for card in plan.cards[:_MOST]],
         passed_over=list(plan.passed_over[:20]),

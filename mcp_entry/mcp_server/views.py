@@ -29,6 +29,7 @@ class Judged(BaseModel):
     still_failing: list[str]
     candidate_output_tail: str | None = Field(description="End of the output, where the change was not accepted.")
     candidate_log: str | None = Field(description="File with the whole output.")
+    base_log: str | None = Field(description="The same of the run on the base.")
 
 
 class Delegation(BaseModel):
@@ -143,6 +144,7 @@ def _judged(checked: Verification, share: int) -> Judged:
         still_failing=_names(checked.still_failing, share),
         candidate_output_tail=None if accepted else _tail(checked.candidate, share),
         candidate_log=checked.candidate.log_path if checked.candidate else None,
+        base_log=checked.base.log_path if checked.base else None,
     )
 
 

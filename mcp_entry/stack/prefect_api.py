@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from delegation.errors import StackError, StackNotRunning
+from delegation.stack_state import FLOWS_MISSING
 
 DEPLOYMENT = "delegation/delegation"
 POOL = "delegations"
@@ -108,10 +109,12 @@ class PrefectApi:
         timeout_seconds: float = 15,
         transport: httpx.BaseTransport | None = None,
         may_come_back: Callable[[], bool] = lambda: False,
+        warnings: Sequence[str] = (),
     ) -> None:
         self.api_url = api_url.rstrip("/")
         self._patience_seconds = patience_seconds
         self._may_come_back = may_come_back
+        self._warnings = warnings
         self._own = _client(self.api_url, auth_string, api_key, timeout_seconds, transport) if transport else None
         self._http = self._own or _KEPT.client(self.api_url, auth_string, api_key, timeout_seconds)
 
@@ -137,7 +140,9 @@ class PrefectApi:
     def _read_deployment(self, name: str) -> Deployment:
         found = self._get(f"/deployments/name/{name}")
         if found is None:
-            raise StackError(f"the Prefect server at {self.api_url} has no deployment {name!r}: run `delegate up`")
+            why = next((each for each in self._warnings if each.startswith(FLOWS_MISSING)), None)
+            remedy = f"{why}; `delegate status` has it, too" if why else "run `delegate up`"
+            raise StackError(f"the Prefect server at {self.api_url} has no deployment {name!r}: {remedy}")
         deployment = Deployment(id=found["id"], pool=found.get("work_pool_name") or POOL, name=name)
         _KEPT.deployments[self.api_url, name] = deployment
         return deployment

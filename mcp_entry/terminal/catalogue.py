@@ -19,7 +19,7 @@ def agents(
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """Agents by name, with the file each comes from."""
+    """Agents by name, with the file or the program that each comes from."""
     from mcp_entry.verbs.backend import agents as found_agents
 
     settings = service().settings
@@ -72,7 +72,10 @@ def _show(found: "Backend") -> None:
     rows = [
         (f"{'* ' if m.is_default else '  '}{m.alias}", m.lane, m.base_url, m.problem or _state(m)) for m in found.models
     ]
-    show_table(out(), ("  model", "lane", "endpoint", "state"), rows)
+    if rows:
+        show_table(out(), ("  model", "lane", "endpoint", "state"), rows)
+    else:
+        out().print("no models")
     if found.pools is not None:
         from mcp_entry.terminal.shown.pools import show_pools
 

@@ -22,7 +22,12 @@ Notify = Annotated[
         show_default=False, help="Shell command that is run when it has ended; default the setting; '' for none."
     ),
 ]
-Id = Annotated[str, Parameter(name="ID", help="An id, a unique beginning or ending of one, or a running number.")]
+Id = Annotated[
+    str,
+    Parameter(
+        name="ID", help="An id, a unique beginning or ending (4 characters or more) of one, or a running number."
+    ),
+]
 
 
 def service() -> Service:

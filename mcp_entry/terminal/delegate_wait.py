@@ -1,8 +1,8 @@
 """`delegate-wait IDS...`: the command that an agent runs in the background and that wakes it when jobs have ended.
 
-Exit codes: 0 all are done, 1 one ended otherwise (lost ones, too), 2 an id was not seen within 30 seconds, 3 the time
-of --timeout is over. The first of the two limits counts. A job of Codex, Gemini or dsh is done when its program ended
-well; another delegation when its outcome is as `delegate wait` has it.
+Exit codes: 0 all are done, 1 one ended otherwise (lost ones, too), 2 an id was not seen within 30 seconds (at once for
+a text that none can be), 3 the time of --timeout is over. The first of the two limits counts. A job of Codex, Gemini or
+dsh is done when its program ended well; another delegation when its outcome is as `delegate wait` has it.
 """
 
 import json as json_module
@@ -19,6 +19,7 @@ from delegation.errors import DelegateError, NotFoundError, StackError, UsageErr
 from delegation.harnesses.choice import prefix_of
 from delegation.harnesses.pools import KINDS
 from delegation.harnesses.sanitising import one_line, safe_json
+from delegation.ids import may_name_one
 from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
 from mcp_entry.stack.pauses import LOOK_SECONDS, Pauses
@@ -70,8 +71,8 @@ class Waiter:
             if all(job.fields for job in self._jobs):
                 return self._over(OK if all(job.is_good for job in self._jobs) else OTHER_OUTCOME)
             unseen = [job.text for job in self._jobs if job.id is None]
-            if unseen and waited >= UNSEEN_SECONDS:
-                sys.stderr.write(f"delegate-wait: not seen: {', '.join(map(one_line, unseen))}\n")
+            if unseen and (waited >= UNSEEN_SECONDS or not all(map(may_name_one, unseen))):
+                self._say_unseen(unseen)
                 return self._over(CANNOT)
             if timeout_seconds is not None and waited >= timeout_seconds:
                 return self._over(STOPPED_WAITING)
@@ -81,6 +82,11 @@ class Waiter:
         """An id that was not seen yet has nothing that could tell of it."""
         seen = [job.id for job in self._jobs if job.id is not None and job.fields is None]
         self.pause(seen if all(job.id for job in self._jobs) else [], left_seconds)
+
+    def _say_unseen(self, texts: Sequence[str]) -> None:
+        names, place = ", ".join(map(one_line, texts)), one_line(str(self.verbs.settings.home.delegations))
+        told = f"not seen: {names}: no such id in {place}; `delegate list` shows those there are"
+        sys.stderr.write(f"delegate-wait: {told}\n")
 
     def _over(self, code: int) -> int:
         if self.all_first:

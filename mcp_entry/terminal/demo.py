@@ -1,5 +1,8 @@
 """The verb `demo`: one real delegation on a sample repository, with whatever model this machine has."""
 
+import shlex
+import shutil
+import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,6 +12,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from delegation.card import Card
+from delegation.errors import DelegateError
 from delegation.outcome import exit_code_of
 from delegation.settings import Settings, load_settings
 from mcp_entry.terminal.common import AsJson, print_json, say
@@ -26,9 +30,22 @@ def demo(
 
     repository = make_repository(Path(tempfile.mkdtemp(prefix="delegate-demo-")))
     say(f"the sample repository is {repository}; its test suite fails")
-    with _settings(model) as settings:
-        card = Card(task=TASK, repo=str(repository), verify=VERIFY, model=model)
-        return _delegated(settings, card, as_json=json)
+    card = Card(task=TASK, repo=str(repository), verify=VERIFY, model=model)
+    try:
+        with _settings(model) as settings:
+            return _delegated(settings, card, as_json=json)
+    except (DelegateError, KeyboardInterrupt):
+        say(f"left behind: {_sample(card)}, and the stack where it runs (`{program()} down` ends it)")
+        raise
+
+
+def program() -> str:
+    """What a person types for `delegate`: where it is not on the PATH, the one beside this Python."""
+    beside = Path(sys.executable).parent / "delegate"
+    if shutil.which("delegate") is not None or not beside.is_file():
+        return "delegate"
+    here = Path.cwd()
+    return shlex.quote(str(beside.relative_to(here) if beside.is_relative_to(here) else beside))
 
 
 @contextmanager
@@ -79,14 +96,19 @@ def _delegated(settings: Settings, card: Card, *, as_json: bool) -> int:
 
     verbs = Service(settings, say)
     receipt = follow(verbs, verbs.submit(card, tool="demo").id, until=None)
+    delegate = program()
     if as_json:
         print_json(receipt)
         return exit_code_of(receipt)
     show_receipt(out(), receipt)
     if receipt.patch:
         show_patch(out(), Path(receipt.patch.path))
-        say(f"apply it to the sample repository with: delegate apply {receipt.id}")
-    say(f"the run in Prefect's UI: {receipt.ui_url} (`delegate ui` prints the address and the password)")
-    say(f"left behind: the sample repository (rm -r {card.repo}), the record in {settings.home.root}, and the running "
-        "stack (`delegate down` ends it; the record stays)")  # fmt: skip
+        say(f"apply it to the sample repository with: {delegate} apply {receipt.id}")
+    say(f"the run in Prefect's UI: {receipt.ui_url} (`{delegate} ui` prints the address and the password)")
+    say(f"left behind: {_sample(card)}, the record in {settings.home.root}, and the running stack "
+        f"(`{delegate} down` ends it; the record stays)")  # fmt: skip
     return exit_code_of(receipt)
+
+
+def _sample(card: Card) -> str:
+    return f"the sample repository (rm -r {card.repo})"

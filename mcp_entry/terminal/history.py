@@ -13,7 +13,12 @@ from mcp_entry.terminal.exits import OK
 from mcp_entry.terminal.filtering import NO_FILTER, Filters
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from delegation.kept_records import Decided
     from delegation.records.statistics import Part
+
+_NAMED = 3  # ids in a line of what stays; `--json` has all
 
 
 def stats(
@@ -114,8 +119,19 @@ def prune(
         return OK
     for each in done.removed:
         print_line(f"{'would go' if dry_run else 'removed':<8}  {each.id}  {each.reason}")
-    for each in done.kept:
-        say(f"kept {each.id}: {each.reason}")
+        for remark in each.remarks:
+            print_line(f"          {remark}")
+    _say_kept(done.kept)
     if not done.has_limits:
         say("no limit is set, so everything stays: give --older-than, --keep or --budget-gb, or set one")
+    elif not done.removed:
+        say("nothing would go" if dry_run else "nothing went")
     return OK
+
+
+def _say_kept(kept: "Sequence[Decided]") -> None:
+    """One line for each reason, with some of the ids; `--json` has all."""
+    for reason in dict.fromkeys(each.reason for each in kept):
+        ids = [each.id for each in kept if each.reason == reason]
+        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+        say(f"kept {', '.join(ids[:_NAMED])}{more}: {reason}")

@@ -1,10 +1,11 @@
 """`delegate batch`: jobs as lines of JSON, run together; each result goes to its own file, or to stdout in order."""
 
+import difflib
 import json
 import re
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -107,8 +108,18 @@ def _read(kind: type[_Kind], fields: dict[str, Any], other_names: dict[str, str]
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        told = {full: short for short, full in other_names.items() if short in fields}
-        raise UsageError(sentence(error, kind, told)) from None
+        meant = _meant(fields, other_names)
+        told = {full: short for short, full in other_names.items() if short in (*fields, *meant.values())}
+        said = sentence(error, kind, told)
+        for key, name in meant.items():
+            said = said.replace(f"{key} is an unknown key", f"{key} is an unknown key: did you mean {name!r}?")
+        raise UsageError(said) from None
+
+
+def _meant(fields: Iterable[str], other_names: dict[str, str]) -> dict[str, str]:
+    """Of the keys that no job has, those that are nearly one of its other names."""
+    found = {key: difflib.get_close_matches(key, other_names, 1) for key in fields if key not in other_names}
+    return {key: near[0] for key, near in found.items() if near}
 
 
 def _renamed(fields: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from mcp_entry.terminal.common import AsJson, Notify, print_json, print_line, sa
 from mcp_entry.terminal.exits import CANNOT, OK, OTHER_OUTCOME, STOPPED_WAITING
 
 if TYPE_CHECKING:
+    from delegation.cards import CardSet
     from delegation.night.terms import Terms
     from delegation.settings import Settings
     from mcp_entry.verbs.night.nights import Night, Standing
@@ -62,18 +63,18 @@ def night(  # each is an option
     *,
     at: Annotated[str | None, _text("Begin at HH:MM, every night; without it now, once.")] = None,
     once: Annotated[bool, _flag("With --at: the next such time only.")] = False,
-    until: Annotated[str | None, _text("Nothing more begins from HH:MM on; what runs ends by itself.")] = None,
+    until: Annotated[str | None, _text("From HH:MM nothing more begins; agents at work finish.")] = None,
     budget: Annotated[
         float | None, Parameter(help="Nothing more begins at this known cost.", show_default=False)
     ] = None,
     in_flight: Annotated[int, Parameter(help="Delegations at a time, also those that wait for a slot.")] = 8,
     error_rate: Annotated[float, Parameter(help="Stop when more of the night's work than this failed; 1 never.")] = 0.5,
     time_zone: Annotated[str | None, _text("Of --at and --until, such as Europe/Berlin; else this machine's.")] = None,
-    name: Annotated[str | None, _text("Go on with the night of that name.")] = None,
+    name: Annotated[str | None, _text("Continue the night of that name.")] = None,
     notify: Notify = None,
-    off: Annotated[bool, _flag("No longer every night for these cards.")] = False,
+    off: Annotated[bool, _flag("Stop doing these cards every night.")] = False,
     show: Annotated[
-        str | None, _text("Print how a night stands, by its id, and no more; with --wait at its end.")
+        str | None, _text("Print how a night stands, by its id or name, and no more; with --wait at its end.")
     ] = None,
     wait: Annotated[bool, _flag("Wait for the report; exit code 1 unless every card was accepted.")] = False,
     json: AsJson = False,
@@ -101,8 +102,7 @@ def night(  # each is an option
         raise UsageError("--once needs --at: without it the night begins now, once")
     if wait and at is not None:
         raise UsageError("--wait is for a night that begins now: leave --at out")
-    for problem in nights.cards_for(settings, terms, at).problems:
-        say(f"not to be read, the others go on: {problem.text}")
+    _say_what_is_wrong(nights.cards_for(settings, terms, at), settings)
     if at is not None and not once:
         asked = nights.ask_for_every(settings, terms, at, say)
     else:
@@ -111,6 +111,17 @@ def night(  # each is an option
         return _waited(settings, asked, as_json=json)
     _tell(asked, every=at is not None and not once, as_json=json)
     return OK
+
+
+def _say_what_is_wrong(found: "CardSet", settings: "Settings") -> None:
+    from delegation.night.plan import plan_of
+
+    plan = plan_of(found, settings)
+    for problem in plan.problems:
+        what = "read" if problem in found.problems else "done"
+        say(f"cannot be {what}; the others go on: {problem.text}")
+    for card in (card for card in plan.cards if card.passed_over):
+        say(f"passed over: {card.id}: {card.passed_over}")
 
 
 def _terms(**given: Any) -> "Terms":
@@ -179,9 +190,9 @@ def _show(settings: "Settings", night_id: str, *, wait: bool, as_json: bool) -> 
         return _reported(found, as_json=as_json)
     lines = lines_of(settings, found)
     if as_json:
-        print_json({"night_id": night_id, "state": summary_of(found), "cards": [vars(line) for line in lines]})
+        print_json({"night_id": found.night_id, "state": summary_of(found), "cards": [vars(line) for line in lines]})
     else:
-        print_line(f"{night_id}: {summary_of(found)}")
+        print_line(f"{found.night_id}: {summary_of(found)}")
         for line in lines:
             print_line(f"  {line.delegation_id}  {line.state:<12} {line.card}")
     return OK

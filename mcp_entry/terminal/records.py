@@ -15,6 +15,7 @@ from mcp_entry.verbs.progress import receipt_of
 if TYPE_CHECKING:
     from delegation.records.history import HistoryRow
     from delegation.records.timeline import Moment
+    from mcp_entry.verbs.service import Service
 
 
 def list_(
@@ -64,7 +65,7 @@ def show(
     if json:
         print_json(_as_json(summary, timeline, children))
     else:
-        _show(summary, timeline, children, stack_runs=verbs.stack_runs)
+        _show(verbs, summary, timeline, children)
     return OK
 
 
@@ -77,15 +78,15 @@ def _as_json(summary: Summary, timeline: "list[Moment]", children: "list[History
     return {**told, "timeline": moments, "children": made}
 
 
-def _show(summary: Summary, timeline: "list[Moment]", children: "list[HistoryRow]", *, stack_runs: bool) -> None:
+def _show(verbs: "Service", summary: Summary, timeline: "list[Moment]", children: "list[HistoryRow]") -> None:
     from mcp_entry.terminal.shown.history import show_children, show_timeline
     from mcp_entry.terminal.shown.render import out, show_receipt, show_running
 
     console, receipt = out(), receipt_of(summary)
     if receipt:
-        show_receipt(console, receipt)
+        show_receipt(console, receipt, program_log=verbs.program_log(receipt.id))
     else:
-        show_running(console, summary, stack_runs=stack_runs)
+        show_running(console, summary, stack_runs=verbs.stack_runs)
     show_timeline(console, timeline)
     show_children(console, children)
 

@@ -143,7 +143,9 @@ def _report(verbs: Service, started: Started, *, wait: bool, as_json: bool) -> i
             say(f"warning: {warning}")
     number = "" if started.number is None else f" (#{started.number})"
     say(f"{started.id}{number} {_what_it_is(started)}")
-    if started.endpoint:
+    if started.program:
+        say(started.program)
+    elif started.endpoint:
         rule = f" ({started.endpoint_rule})" if started.endpoint_rule else ""
         say(f"its model {started.model!r} answers at {started.endpoint}{rule}")
     if started.ui_url:
@@ -181,16 +183,16 @@ def _followed(
         )
         say(f"end it with: delegate cancel {delegation_id}")
         return STOPPED_WAITING
-    return _shown(receipt, as_json=as_json, said=said)
+    return _shown(receipt, verbs.program_log(receipt.id), as_json=as_json, said=said)
 
 
-def _shown(receipt: Receipt, *, as_json: bool, said: Collection[str]) -> int:
+def _shown(receipt: Receipt, program_log: Path | None, *, as_json: bool, said: Collection[str]) -> int:
     if as_json:
         print_json(receipt)
     else:
         from mcp_entry.terminal.shown.render import out, show_receipt
 
-        show_receipt(out(), receipt, said=said)
+        show_receipt(out(), receipt, said=said, program_log=program_log)
     code = exit_code_of(receipt)
     assert code in (OK, OTHER_OUTCOME)
     return code

@@ -34,7 +34,8 @@ def _agents(host: ToolHost) -> Any:
             str | None, Field(description="Also the agents of this repository; none: this session's project.")
         ] = None,
     ) -> Agents:
-        """Agents that delegate_to_local_agent can be asked for: Markdown files of the repository and of the user."""
+        """Agents that delegate_to_local_agent can be asked for: Markdown files of the repository and of the user, and
+        programs of the user's."""
         found = await host.call(lambda verbs: agents(verbs.settings, Path(verbs.workdir(workdir))))
         shown = [
             each.model_copy(update={"description": clipped(each.description or "", 300) or None})

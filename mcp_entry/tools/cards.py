@@ -73,7 +73,7 @@ def _submit(host: ToolHost) -> Any:
             plan = plan_of(cards_for(verbs.settings, terms, at), verbs.settings)
             if check_only:
                 return checked_only(plan)
-            if not plan.cards:
+            if all(card.passed_over for card in plan.cards):
                 raise UsageError(f"no card can run: {'; '.join(problem.text for problem in plan.problems)[:4_000]}")
             asked = _asked(verbs, terms, at, key, every_night=every_night)
             return begun(plan, asked, verbs.settings.home, every_night=every_night)

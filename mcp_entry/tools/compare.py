@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # the database's modules come with it: the list of tools is a
 GROUP = "delegations"
 _TRIALS_SHOWN, _REASONS_BYTES = 60, 9_000  # of one answer; the report has them all
 _WATCH_HINT = (
-    "It works on without you. To be woken when it ends, run `watch` in the background; or call compare_models with "
-    "comparison_id."
+    "The work goes on without you. To be woken when it ends, run `watch` in the background; or call compare_models "
+    "with comparison_id."
 )
 
 

@@ -19,7 +19,9 @@ from mcp_entry.verbs.wording import WATCH_HINT, watch_command
 GROUP = "delegations"
 _MOST_CARDS, _MOST_IDS = 64, 30
 
-Id = Annotated[str, Field(description="An id, a unique beginning or ending of one, or a running number.")]
+Id = Annotated[
+    str, Field(description="An id, a unique beginning or ending (4 characters or more) of one, or a running number.")
+]
 WaitSeconds = Annotated[
     float | None,
     Field(

@@ -60,7 +60,7 @@ class Backend(BaseModel):
 
 
 def agents(settings: Settings, workdir: Path | None) -> list[AgentLine]:
-    """Every agent that a card for this folder may name.
+    """Every agent that a card for this folder may name, programs of the user's own included.
 
     Raises NotFoundError for a folder that is not there, UsageError for an agent file that cannot be read.
     """
@@ -69,7 +69,7 @@ def agents(settings: Settings, workdir: Path | None) -> list[AgentLine]:
     if workdir is not None and not workdir.is_dir():
         raise NotFoundError(f"{str(workdir)!r} is not a folder: name the repository whose agents you mean")
     found = list_agents(workdir, settings.global_agents_dir)
-    return [
+    files = [
         AgentLine(
             name=each.name,
             source=each.source,
@@ -78,6 +78,22 @@ def agents(settings: Settings, workdir: Path | None) -> list[AgentLine]:
             model=each.model,
         )
         for each in found
+        if each.name not in settings.catalogue.commands
+    ]
+    return sorted([*files, *_programs(settings)], key=lambda line: line.name)
+
+
+def _programs(settings: Settings) -> list[AgentLine]:
+    """Those of the user's own; they win over a file of the same name."""
+    return [
+        AgentLine(
+            name=name,
+            source=f"the program {template.argv[0]!r}",
+            description=f"[commands.{name}] of {settings.home.config_file}",
+            tools=None,
+            model=None,
+        )
+        for name, template in settings.catalogue.commands.items()
     ]
 
 

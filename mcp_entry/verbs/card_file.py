@@ -13,6 +13,8 @@ from delegation.errors import NotFoundError, UsageError
 from mcp_entry.verbs.cards import checked_card
 
 _MOST_BYTES = 16 * 1024 * 1024
+_OF_NIGHTS = (".md", ".markdown", ".yaml", ".yml", ".jsonl")
+_ELSEWHERE = ": such cards run with `delegate night FILE`"
 
 
 def card_in(path: Path) -> Card:
@@ -31,15 +33,26 @@ def card_of_fields(fields: dict[str, Any], names: dict[str, str] | None = None) 
 def fields_in(path: Path) -> dict[str, Any]:
     """What a card file says, its `repo` made absolute. Raises as `card_in`."""
     text = text_in(path)
+    if path.suffix.lower() in _OF_NIGHTS:
+        raise UsageError(f"the card file {str(path)!r} must be JSON or TOML{_ELSEWHERE}")
     try:
         content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except ValueError as error:
         raise UsageError(f"the card file {str(path)!r} is neither JSON nor (named .toml) TOML: {error}") from error
     if not isinstance(content, dict):
         raise UsageError(f"the card file {str(path)!r} must hold one object")
+    strange = sorted(content.keys() - Card.model_fields.keys())
+    if strange and _reads_as_of_a_night(content):
+        raise UsageError(f"the card file {str(path)!r} has {', '.join(strange)}, which `run --card` lacks{_ELSEWHERE}")
     if isinstance(content.get("repo"), str):  # relative to the file, not to whoever runs it
         content["repo"] = str(path.absolute().parent / Path(content["repo"]).expanduser())
     return content
+
+
+def _reads_as_of_a_night(content: dict[str, Any]) -> bool:
+    from delegation.cards.fields import OTHER_NAMES, CardFields
+
+    return content.keys() <= CardFields.model_fields.keys() | OTHER_NAMES.keys()
 
 
 def text_in(path: Path) -> str:

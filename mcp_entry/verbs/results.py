@@ -11,7 +11,8 @@ class Started:
     """A delegation that is on its way. `is_new` is False when its key was used before, and when it is judged or
     taken up again.
 
-    `endpoint` is where its model answers, and `endpoint_rule` says who says so.
+    `endpoint` is where its model answers, and `endpoint_rule` says who says so. `program` is a sentence about what does
+    the work where that is a program with a model of its own.
     """
 
     id: str
@@ -25,6 +26,7 @@ class Started:
     model: str | None = None
     endpoint: str | None = None
     endpoint_rule: str | None = None
+    program: str | None = None
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,13 @@ class Service:
         """Where the agent's log lies, or will lie."""
         return self.records.folder(self.identify(text)) / "trajectory.jsonl"
 
+    def program_log(self, delegation_id: str) -> Path | None:
+        """What a command-line agent printed; None where there is none."""
+        from delegation.harnesses.polling import LOG_FILE
+
+        path = self.records.folder(delegation_id) / LOG_FILE
+        return path if path.is_file() and path.stat().st_size > 0 else None
+
     def stack_of_failure(self, delegation_id: str) -> str:
         """Where in the worker its agent failed, as a Python stack."""
         path = self.records.folder(delegation_id) / "failure.txt"

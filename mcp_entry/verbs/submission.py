@@ -94,7 +94,14 @@ def _claimed(
         model=request.endpoint.alias,
         endpoint=request.endpoint.base_url,
         endpoint_rule=request.endpoint_rule,
+        program=_program_of(request),
     )
+
+
+def _program_of(request: DelegationRequest) -> str | None:
+    if request.order is None or request.order.harness == "claude":
+        return None
+    return f"agent {request.agent.name!r} is {request.agent.source}"
 
 
 def _started(

@@ -16,9 +16,9 @@ from mcp_entry.terminal.shown.render import printable, show_table
 
 _SHOWN = 60
 _LEGEND = (
-    "verified: of those that had a verify command and that the model could have passed. seconds: the median from",
-    "submission to the end. A sum with +N unknown leaves out N delegations that nobody counted; kinds of cost are",
-    "never added together.",
+    "verified: of those that had a verify command and that the model could have passed. seconds: the median of the",
+    "work itself (agent and verify, without waiting). A sum with +N unknown leaves out N delegations that nobody",
+    "counted; kinds of cost are never added together.",
 )
 
 
@@ -77,7 +77,7 @@ def show_statistics(console: Console, found: Statistics) -> None:
 
 def _row(each: Statistic, names: list[str]) -> tuple[str, ...]:
     rate = "" if each.verified_rate is None else f"{each.verified} of {each.judged} ({each.verified_rate:.0%})"
-    seconds = "" if each.median_total_seconds is None else duration(each.median_total_seconds)
+    seconds = "" if each.median_work_seconds is None else duration(each.median_work_seconds)
     outcomes = [f"{number} {name.replace('_', ' ')}" for name, number in each.outcomes.items()]
     if each.unfinished:
         outcomes.append(f"{each.unfinished} unfinished")

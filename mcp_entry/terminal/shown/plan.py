@@ -26,13 +26,19 @@ def show_plan(plan: NightPlan) -> None:
 
 
 def _row(card: PlannedCard) -> tuple[str, ...]:
-    return card.id, card.model, card.bucket, str(card.attempts), ", ".join(card.depends_on) or "-", card.title
+    tries, what = str(card.attempts), card.title
+    if card.passed_over:
+        tries, what = "-", f"passed over: {card.passed_over}"
+    return card.id, card.model, card.bucket, tries, ", ".join(card.depends_on) or "-", what
 
 
 def _sums(plan: NightPlan) -> Iterator[str]:
-    runs = sum(card.attempts for card in plan.cards)
+    at_work = [card for card in plan.cards if not card.passed_over]
+    runs = sum(card.attempts for card in at_work)
     broken = f", {count(len(plan.problems), 'problem')}" if plan.problems else ""
-    yield f"{count(len(plan.cards), 'card')}, {count(runs, 'delegation')}{broken}"
+    lost = len(plan.cards) - len(at_work)
+    passed = f", {lost} passed over" if lost else ""
+    yield f"{count(len(at_work), 'card')}, {count(runs, 'delegation')}{broken}{passed}"
     for pool in plan.pools:
         yield f"  {pool.queue}: {count(pool.delegations, 'delegation')}, {pool.at_a_time} at a time"
     if plan.budget_usd is not None:

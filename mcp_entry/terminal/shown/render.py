@@ -12,7 +12,7 @@ from delegation.receipt import Receipt
 from delegation.records import Summary
 from delegation.records.report import spent
 from delegation.records.store import title_of
-from delegation.records.wording import size_of
+from delegation.records.wording import logs_of, size_of
 from mcp_entry.terminal.shown.columns import Cell, show_columns
 from mcp_entry.verbs.progress import progress_line, receipt_of, state_of
 from mcp_entry.verbs.wording import tokens_line, verdict_line
@@ -41,10 +41,12 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-def show_receipt(console: Console, receipt: Receipt, *, said: Collection[str] = ()) -> None:
+def show_receipt(
+    console: Console, receipt: Receipt, *, said: Collection[str] = (), program_log: Path | None = None
+) -> None:
     """Verdict first, then the change, the answer, the price, and what can be done next.
 
-    `said` are warnings that this reader has just been told.
+    `said` are warnings that this reader has just been told. `program_log` has what a command-line agent printed.
     """
     console.print(f"[{_COLOURS[receipt.outcome]}]{receipt.outcome}[/]  {escape(printable(verdict_line(receipt)))}")
     for label, value in _facts(receipt):
@@ -58,7 +60,7 @@ def show_receipt(console: Console, receipt: Receipt, *, said: Collection[str] = 
     line = tokens_line(receipt.usage, receipt.cost)
     if line:
         console.print(Text(line, style="dim"))
-    for step in _next_steps(receipt):
+    for step in _next_steps(receipt, program_log):
         console.print(Text(f"  {step}", style="dim"))
 
 
@@ -84,9 +86,9 @@ def _facts(receipt: Receipt) -> Iterable[tuple[str, str]]:
     yield from _judged(receipt)
     if receipt.flags:
         yield "flags", ", ".join(receipt.flags)
-    if receipt.turns is not None:
+    if receipt.turns is not None and (receipt.turns or receipt.max_turns):  # a program may tell of none
         yield "turns", f"{receipt.turns}" + (f" of {receipt.max_turns}" if receipt.max_turns else "")
-    if receipt.claim:
+    if receipt.claim and receipt.claim != receipt.answer:
         claim = " ".join(receipt.claim.split())
         yield "claims", claim if len(claim) <= _CLAIM_LENGTH else claim[: _CLAIM_LENGTH - 1] + "…"
     if receipt.usage and receipt.usage.cached_tokens:
@@ -111,9 +113,11 @@ def _judged(receipt: Receipt) -> Iterable[tuple[str, str]]:
     ):
         if names:
             yield label, ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    for what, path in logs_of(checked):
+        yield "output", f"{path} ({what})"
 
 
-def _next_steps(receipt: Receipt) -> Iterable[str]:
+def _next_steps(receipt: Receipt, program_log: Path | None) -> Iterable[str]:
     if receipt.patch:
         yield f"delegate patch {receipt.id}"
     if receipt.patch and receipt.isolation == "in_place":
@@ -122,8 +126,13 @@ def _next_steps(receipt: Receipt) -> Iterable[str]:
         yield f"it is in {receipt.repo} already; undo with: {undo_of(receipt)}"
     elif receipt.patch and receipt.outcome in ("verified", "unverified"):
         yield f"delegate apply {receipt.id}"
+    if receipt.patch and receipt.outcome == "unverified":
+        yield f"delegate rerun {receipt.id} --from verify --verify 'CMD'"
     if receipt.outcome in ("failed", "cancelled", "refuted", "no_change"):
-        yield f"delegate transcript {receipt.id}"
+        if program_log is not None:
+            yield f"it printed: {program_log}"
+        elif receipt.transcript_path:
+            yield f"delegate transcript {receipt.id}"
         yield f"delegate rerun {receipt.id}"
     if receipt.outcome == "refuted" and receipt.isolation != "in_place":
         yield f"delegate rerun {receipt.id} --continue"

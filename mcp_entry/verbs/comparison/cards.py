@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from delegation.card import Card
 from delegation.cards import read_cards
 from delegation.errors import NotFoundError, UsageError
-from mcp_entry.verbs.card_file import card_in
+from mcp_entry.verbs.card_file import card_of_fields, fields_in
 from mcp_entry.verbs.service import Service
 
 
@@ -26,7 +26,10 @@ def card_to_compare(verbs: Service, source: str) -> CardToCompare:
     if path.is_dir() or not path.exists():
         return CardToCompare(_of_delegation(verbs, source))
     if path.suffix == ".toml":
-        return CardToCompare(card_in(path))
+        fields = fields_in(path)
+        if "repo" not in fields:
+            raise UsageError(f"{source!r}: repo is missing: name the folder")
+        return CardToCompare(card_of_fields(fields))
     found = read_cards(path, verbs.settings.home.no_repository)
     if found.problems:
         raise UsageError("; ".join(problem.text for problem in found.problems))

@@ -20,7 +20,7 @@ from delegation.night.calendar import next_moment, time_of_day
 from delegation.night.ledger import Child, Ledger
 from delegation.night.report import NightReport
 from delegation.night.surroundings import EVERY_NIGHT, forget_surroundings, keep_surroundings
-from delegation.night.terms import Terms, night_id_of, zone
+from delegation.night.terms import NIGHT_PREFIX, Terms, night_id_of, zone
 from delegation.places import expanded
 from delegation.settings import Settings
 from delegation.wrong_values import sentence
@@ -122,9 +122,10 @@ def standing_of(settings: Settings, night_id: str, flow_run_id: str | None = Non
     Raises NotFoundError for a night that nobody knows, UsageError for a report that cannot be read, StackNotRunning
     where there is no report either.
     """
+    asked, night_id = night_id[:80], _whole(night_id)
     folder = settings.home.nights / night_id
     if not _NIGHT.fullmatch(night_id):
-        raise NotFoundError(f"{night_id[:80]!r} names no night: their names begin with 'night-'")
+        raise NotFoundError(f"{asked!r} names no night{_newest(settings)}")
     report = _report_in(folder)
     run = None
     try:
@@ -136,8 +137,20 @@ def standing_of(settings: Settings, night_id: str, flow_run_id: str | None = Non
         if report is None:
             raise
     if run is None and not folder.is_dir():
-        raise NotFoundError(f"there is no night {night_id!r} in {str(settings.home.nights)!r}")
+        raise NotFoundError(f"there is no night {asked!r} in {str(settings.home.nights)!r}{_newest(settings)}")
     return Standing(night_id, run, report, Ledger(folder).children(), folder)
+
+
+def _whole(text: str) -> str:
+    """The id of a night by its id, or by its name: what stands in the heading of its report, and behind --name."""
+    return f"{NIGHT_PREFIX}{text.strip().removeprefix(NIGHT_PREFIX)}"
+
+
+def _newest(settings: Settings) -> str:
+    folder = settings.home.nights
+    found = [path for path in folder.iterdir() if _NIGHT.fullmatch(path.name)] if folder.is_dir() else []
+    newest = sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)[:3]
+    return f"; the newest: {', '.join(path.name for path in newest)}" if newest else "; there is none yet"
 
 
 def _report_in(folder: Path) -> NightReport | None:

@@ -270,3 +270,33 @@ def test_what_a_card_is_about_is_its_hash_and_its_rank_is_not(tmp_path: Path):
 
     assert hash_of(YAML) == hash_of(YAML + "priority: 5\ntags: [x]\nreview_by: 2026-12-01\n")
     assert hash_of(YAML) != hash_of(YAML.replace("bug", "bugs"))
+
+
+def test_what_is_wrong_among_cards_is_told_at_its_own_line_and_a_file_is_told_from_top_to_bottom(tmp_path: Path):
+    found = read(
+        written(
+            tmp_path,
+            a__md="---\nrepo: .\n\ndepends_on: [nosuch]\nid: a\n---\nDo\n",
+            b__yaml="- id: x\n  repo: .\n  task: x\n  depends_on: [gone]\n- id: y\n  task: x\n",
+        )
+    )
+    assert [(problem.line, problem.key) for problem in found.problems] == [
+        (4, "depends_on"),
+        (4, "depends_on"),
+        (5, "repo"),
+    ]
+
+
+def test_front_matter_that_lacks_its_first_line_is_to_get_it(tmp_path: Path):
+    found = read(written(tmp_path, a__md="id: one\nrepo: .\n---\nDo\n"))
+    (only,) = problems(found)
+    assert only.endswith("put a line of '---' above line 1, or take away what stands before line 3")
+
+
+def test_a_card_in_toml_is_sent_where_such_cards_are_read(tmp_path: Path):
+    cards = written(tmp_path, a__md=MARKDOWN, b__toml="task = 'x'")
+    assert read(cards).passed_over == (
+        "b.toml: not *.md, *.yaml, *.json or *.jsonl; run it with `delegate run --card FILE`",
+    )
+    with pytest.raises(UsageError, match=r"is no card file: .*`delegate run --card FILE`"):
+        read(cards / "b.toml")

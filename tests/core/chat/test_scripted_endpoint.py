@@ -1,6 +1,7 @@
 """The scripted model server itself: turns by order and by conversation, and its life as a program."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -10,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from delegation.scripted.endpoint import FAULTS, Call, Request, ScriptedEndpoint, Turn
+from delegation.reading.prompts import HAVE_THE_FILES
+from delegation.scripted.endpoint import FAULTS, Call, Request, Script, ScriptedEndpoint, Turn
 
 ROOT = Path(__file__).parents[3]
 
@@ -132,3 +134,26 @@ def test_as_a_program_it_serves_a_script_file_and_logs(tmp_path: Path):
             server.terminate()
     assert said(answer) == "Done."
     assert [json.loads(line)["turn"] for line in log.read_text(encoding="utf-8").splitlines()] == [1]
+
+
+def test_a_reader_of_files_begins_at_the_first_turn_and_goes_on_at_the_second():
+    asked = [
+        {"role": "user", "content": "the files"},
+        {"role": "assistant", "content": HAVE_THE_FILES},
+        {"role": "user", "content": "What is it?"},
+    ]
+    further = [*asked, {"role": "assistant", "content": "first"}, {"role": "user", "content": "And?"}]
+    with ScriptedEndpoint(["first", "second"], by="session") as endpoint:
+        assert [said(ask(endpoint.base_url, *each)) for each in (asked, further)] == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("script", "wrong"),
+    [
+        ({"turns": [], "by": "sesion"}, "`by` must be 'order' or 'session', not 'sesion'"),
+        ({"turns": [], "bye": "session"}, "a script has no ['bye']"),
+    ],
+)
+def test_a_script_that_is_misspelt_is_refused(script: dict[str, Any], wrong: str):
+    with pytest.raises(ValueError, match=re.escape(wrong)):
+        Script(script)

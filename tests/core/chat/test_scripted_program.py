@@ -45,3 +45,13 @@ def test_a_script_that_cannot_be_used_is_named(tmp_path: Path):
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=30)
     assert done.returncode == 2
     assert "a turn has no ['txt']" in done.stderr
+
+
+def test_a_file_that_is_not_json_is_said_to_be_none(tmp_path: Path):
+    script = tmp_path / "bad.json"
+    script.write_text("{")
+    words = [sys.executable, "-m", "delegation.scripted", str(script)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert "bad.json' is not JSON: line 1, column 2" in done.stderr
+    assert "port" not in done.stderr

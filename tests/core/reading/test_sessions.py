@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from delegation.errors import ConflictError, NotFoundError, StackError, UsageError
-from delegation.reading.changes import changes
+from delegation.reading.changes import Changes, changes, for_the_caller
 from delegation.reading.config import Provider, ReaderConfig
 from delegation.reading.packing.pack import pack
 from delegation.reading.packing.rendering import rendered
@@ -255,3 +255,18 @@ def test_a_session_goes_on_with_its_own_provider_or_not_at_all(store, tmp_path):
     assert pinned_provider(session, config("a", "b")).name == "b"
     with pytest.raises(UsageError, match=r"belongs to provider 'b', which .* no longer has or disables"):
         pinned_provider(session, config("a", "c"))
+
+
+def test_a_session_is_found_by_its_ending_and_an_unknown_one_leads_to_the_list(store):
+    session = begun(store)
+    assert store.resolve(session.id[-4:]) == session.id
+    assert store.resolve(f" {session.id} ") == session.id
+    for name in ("zzzz", session.id[-3:], "rd-20261130t113652417-k7x2"):
+        with pytest.raises((NotFoundError, UsageError), match="`delegate sessions`"):
+            store.read(store.resolve(name))
+
+
+def test_who_asked_hears_of_the_reader_and_the_reader_of_itself():
+    found = Changes(changed=("a.py",))
+    assert str(found).endswith("You see them as they were packed.")
+    assert for_the_caller(str(found)).endswith("The reader sees them as they were packed.")

@@ -80,6 +80,15 @@ def test_a_repository_is_meant_by_path_by_a_folder_inside_it_or_by_its_name(
     assert len(fitting(repo=REPO)) == 1
 
 
+def test_a_name_that_no_folder_here_has_is_a_repositorys_name_and_no_path(
+    past: PastRecords, tmp_path: Path, fitting: Fitting
+):
+    past.add("verified", repo=str(tmp_path))  # the current folder's repository
+    other = past.add("verified", repo="/elsewhere/other")
+    assert fitting(repo="nope") == []
+    assert fitting(repo="other") == [other]
+
+
 @pytest.mark.parametrize("word", ["~nobody-of-that-name/x", "a\0b"])
 def test_a_repository_that_is_no_path_is_refused(fitting: Fitting, word: str):
     with pytest.raises(UsageError, match=r"--repo .* is no path"):

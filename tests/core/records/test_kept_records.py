@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -165,6 +166,70 @@ def test_a_record_whose_tree_is_there_stays(past: PastRecords, tmp_path: Path, m
     assert reasons(past) == {name: "its tree is still there"}
     entry.removed = True
     assert reasons(past) == {}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    place = tmp_path / "repo"
+    _git(tmp_path, "init", "-q", str(place))
+    _git(place, "-c", "user.name=U", "-c", "user.email=u@x.invalid", "commit", "-q", "--allow-empty", "-m", "base")
+    return place
+
+
+def _git(cwd: Path, *args: str) -> str:
+    return subprocess.run(["git", *args], cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _published(past: PastRecords, repo: Path, outcome: str) -> str:
+    """An old one with a change that is also a branch and a ref in the repository."""
+    name = past.add(outcome, ago=OLD, patch=b"+x\n", repo=str(repo))
+    identity = ("-c", "user.name=U", "-c", "user.email=u@x.invalid")
+    commit = _git(repo, *identity, "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", name)
+    _git(repo, "branch", f"delegate/{name}", commit)
+    _git(repo, "update-ref", f"refs/delegate/{name}/patch", commit)
+    return name
+
+
+def test_with_an_applied_change_its_branch_and_refs_go_and_that_undo_is_over_is_said(past: PastRecords, repo: Path):
+    name = _published(past, repo, "verified")
+    folder = past.store.folder(name)
+    note_applied(folder, Applied(how="working_tree", where=str(repo)))
+    (folder / "undo.diff").write_text("x", encoding="utf-8")
+    before = _git(repo, "for-each-ref")
+    looked = prune(past.home, ALL, only_look=True).removed[0]
+    assert _git(repo, "for-each-ref") == before
+    done = prune(past.home, ALL).removed[0]
+    assert looked.remarks == done.remarks
+    assert f"delegate/{name}" in before
+    assert name not in _git(repo, "for-each-ref")
+    told = " ".join(done.remarks)
+    assert f"with it: delegate/{name}, refs/delegate/{name}/patch in {repo}" in told
+    assert "the undo command that `apply` printed no longer works" in told
+
+
+def test_a_change_that_was_not_applied_keeps_its_branch_and_how_to_remove_it_is_said(past: PastRecords, repo: Path):
+    """The record of a refuted one may go; the change itself is deleted by nobody but the user."""
+    name = _published(past, repo, "refuted")
+    before = _git(repo, "for-each-ref")
+    done = prune(past.home, ALL)
+    assert [each.id for each in done.removed] == [name]
+    assert _git(repo, "for-each-ref") == before
+    (stays,) = done.removed[0].remarks
+    assert f"its change was not applied, so these stay in {repo}: delegate/{name}, refs/delegate/{name}/patch" in stays
+    command = stays.partition("remove them with: ")[2]
+    subprocess.run(command, shell=True, check=True)
+    assert name not in _git(repo, "for-each-ref")
+
+
+def test_a_repository_that_is_away_keeps_no_record_from_going(past: PastRecords, repo: Path):
+    name = _published(past, repo, "refuted")
+    shutil.rmtree(repo)
+    assert [(each.id, each.remarks) for each in prune(past.home, ALL).removed] == [(name, ())]
+    broken = past.add("refuted", ago=OLD, patch=b"+x\n", repo=str(repo))
+    repo.mkdir()
+    (repo / ".git").write_text("gitdir: /nowhere", encoding="utf-8")
+    (gone,) = prune(past.home, ALL).removed
+    assert (gone.id, past.store.ids()) == (broken, [])
 
 
 def test_what_cannot_be_read_is_left_alone(past: PastRecords):

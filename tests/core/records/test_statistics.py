@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from past import UNKNOWN, PastRecords, reported
 
-from delegation.receipt import Cost, Usage
+from delegation.receipt import Attempt, Cost, Usage
 from delegation.records.index import History
 from delegation.records.statistics import BY_DEFAULT, Count, Part, Statistics, statistics_of
 from delegation.records.tally import KindCost
@@ -90,6 +90,26 @@ def test_tokens_that_nobody_counted_are_told_beside_the_sum(past: PastRecords):
     assert found.input_tokens == Count(total=150, unknown=1), "who never asked a model has none to know"
     assert found.output_tokens == Count(total=0, unknown=2)
     assert found.cached_tokens == Count(total=None, unknown=3)
+
+
+def test_a_command_line_agent_that_counted_nothing_has_unknown_tokens_and_an_unknown_cost(past: PastRecords):
+    """Plain text on stdout: no turns, no usage, and nobody can say that it asked no model."""
+    ran = Attempt(alias="fixer", model="fixer", bucket="command", started_at=past.now, cost=UNKNOWN)
+    for outcome in ("verified", "no_change", "failed"):
+        past.add(outcome, lane="subscription_cli", usage=Usage(), turns=0, costs=(), attempts=(ran,))
+    past.add("failed", failure_kind="config", lane="subscription_cli", usage=None, turns=None, costs=())  # not on PATH
+    found = counted(past).overall
+    assert found.costs == (KindCost(kind="unknown", amount_usd=None, delegations=3),)
+    assert found.input_tokens == Count(total=None, unknown=3)
+
+
+def test_seconds_are_those_of_the_work_however_long_ago_it_was_submitted(past: PastRecords):
+    """`rerun --from verify` hours later: the total goes on from the first submission."""
+    past.add("verified", timings={"agent_seconds": 2.0, "verify_seconds": 3.0, "total_seconds": 9_000.0})
+    past.add("answered", timings={"agent_seconds": 7.0, "total_seconds": 8.0})
+    past.add("failed", failure_kind="auth", timings={"total_seconds": 1.0})
+    found = counted(past).overall
+    assert (found.median_work_seconds, found.median_total_seconds) == (6.0, 8.0)
 
 
 def test_seconds_are_medians_of_those_that_know_theirs(past: PastRecords):

@@ -101,6 +101,15 @@ def test_a_delegation_is_found_by_id_prefix_ending_and_number(store: RecordStore
         store.resolve("77")
 
 
+@pytest.mark.parametrize("text", ["2", "x2", "7x2"])
+def test_an_ending_of_fewer_than_four_characters_names_nothing(store: RecordStore, a_request: MakeRequest, text: str):
+    """One letter that was meant for something else would start, apply or cancel it."""
+    store.create(a_request("dg-20261130t113652417-k7x2"), number=1)
+    with pytest.raises(NotFoundError, match=f"no delegation '{text}'.* an ending of one needs 4 characters"):
+        store.resolve(text)
+    assert store.resolve("dg-2") == "dg-20261130t113652417-k7x2"
+
+
 @pytest.mark.parametrize("text", ["../x", "dg-1/../..", "", "dg-20261130t113652417-k7x2/x"])
 def test_a_text_that_is_no_id_never_becomes_a_path(store: RecordStore, text: str):
     with pytest.raises(UsageError, match="not a delegation id"):

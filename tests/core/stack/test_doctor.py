@@ -217,3 +217,16 @@ def test_a_launcher_that_serves_is_said_to_do_so(capsys: pytest.CaptureFixture[s
         found = findings(capsys, expect=0)["launcher"]
         thread.join(10)
     assert (found["verdict"], found["detail"]) == ("ok", "forks the flow processes; 2 live now")
+
+
+def test_a_command_whose_program_is_missing_is_found(capsys: pytest.CaptureFixture[str], own_home: Path):
+    config = own_home / "config" / "delegate.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[commands.good]\nargv = ["sh"]\n\n[commands.bad]\nargv = ["no-such-program"]\n')
+    found = findings(capsys, expect=0)
+    assert found["command good"]["verdict"] == "ok"
+    assert (found["command bad"]["verdict"], found["command bad"]["detail"]) == (
+        "optional",
+        "'no-such-program' is not on PATH",
+    )
+    assert found["command bad"]["remedy"] == f"install it, or change argv in {config}, line 5: [commands.bad]"

@@ -7,6 +7,7 @@ import pytest
 from prefect_double import PrefectDouble
 
 from delegation.errors import StackError, StackNotRunning
+from delegation.stack_state import FLOWS_MISSING
 from mcp_entry.stack.prefect_api import NewRun, PrefectApi
 
 RUN = NewRun(
@@ -151,3 +152,16 @@ def test_a_deployment_that_has_another_id_by_now_is_read_again():
 
         assert list(prefect.runs) == [run.id]
     assert [path for _, path in prefect.requests].count("/deployments/name/delegation/delegation") == 2
+
+
+def test_a_deployment_whose_flow_could_not_be_imported_is_missing_for_that_reason():
+    why = f"{FLOWS_MISSING}: delegation: ModuleNotFoundError: No module named 'yaml'"
+    with (
+        PrefectDouble(has_deployment=False) as prefect,
+        PrefectApi(prefect.api_url, warnings=("another", why)) as api,
+        pytest.raises(StackError) as told,
+    ):
+        api.deployment()
+    assert "ModuleNotFoundError: No module named 'yaml'" in str(told.value)
+    assert "`delegate status`" in str(told.value)
+    assert "run `delegate up`" not in str(told.value)

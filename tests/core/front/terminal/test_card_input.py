@@ -78,3 +78,19 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path):
     (tmp_path / "task").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="is not UTF-8"):
         text_of_source(str(tmp_path / "task"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.md", "---\nrepo: .\n---\nFix it.\n"),
+        ("a.yaml", "task: Fix it\n"),
+        ("a.json", '{"task": "x", "id": "a"}'),
+        ("a.toml", 'task = "x"\npriority = 3\n'),
+        ("a.json", '{"prompt": "x"}'),
+    ],
+)
+def test_a_card_of_a_night_is_sent_there(tmp_path: Path, name: str, text: str):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UsageError, match=r"such cards run with `delegate night FILE`"):
+        card_of(CardOptions(), TaskSource(None, None, tmp_path / name))

@@ -73,3 +73,28 @@ def test_the_schema_takes_the_cards_that_are_taken_and_refuses_those_that_are_no
     assert validator.is_valid([{"name": "a", "dir": ".", "prompt": "x", "max_iterations": 5}])
     for wrong in ({"modle": "x"}, {"attempts": 11}, {"lane": "moon"}, {"task": 5}, [5], {"budget": "much"}):
         assert not validator.is_valid(wrong), wrong
+
+
+def test_everything_that_cannot_be_had_is_told_with_its_line_and_key(front: Front):
+    cards(front, bad__md="---\nrepo: ..\nagent: fixr\n\nbase: nosuch\nmodel: gone\n---\nFix it.\n")
+    told = json.loads(front.delegate("cards", "cards", "--json").stdout)["problems"]
+    assert [(problem["line"], problem["key"]) for problem in told] == [(3, "agent"), (5, "base"), (6, "model")]
+    assert all(word in problem["message"] for word, problem in zip(("fixr", "nosuch", "gone"), told, strict=True))
+
+
+def test_what_waits_for_a_broken_card_is_no_work(front: Front):
+    wants = "---\nrepo: ..\ndepends_on: [%s]\n---\nFix it.\n"
+    cards(
+        front,
+        a__md=wants % "b",
+        b__md=wants % "c",
+        c__md="---\nrepo: ..\nmodle: x\n---\nFix\n",
+        d__md="---\nrepo: ..\n---\nFix\n",
+    )
+    ran = front.delegate("cards", "cards")
+    assert "1 card, 1 delegation, 1 problem, 2 passed over" in ran.stdout
+    assert "local-night: 1 delegation," in ran.stdout
+    rows = {line.split()[0]: line for line in ran.stdout.splitlines() if line[:2] in ("a ", "b ", "d ")}
+    assert "passed over: c cannot run" in rows["b"]
+    assert "passed over: b cannot run" in rows["a"]
+    assert "passed over" not in rows["d"]

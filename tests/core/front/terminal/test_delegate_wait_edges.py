@@ -61,7 +61,37 @@ def test_an_unknown_id_among_known_ones_gives_2_and_the_known_are_told(
     known, unknown, lines = ended(front), new_id("dsh"), list[str]()
     code = Waiter(front.service(), lines.append).wait([known, unknown, "no\x1b[31mthing"])
     assert (code, [line.split()[:2] for line in lines]) == (2, [[known, "DONE"]])
-    assert capsys.readouterr().err == f"delegate-wait: not seen: {unknown}, no [31mthing\n"
+    told = capsys.readouterr().err
+    assert told.startswith(f"delegate-wait: not seen: {unknown}, no [31mthing: ")
+    assert told.endswith(f"no such id in {front.records.home.delegations}; `delegate list` shows those there are\n")
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["nope", "fix the parser", "cmp-20261130t113652417-k7x2", "q"])
+def test_what_cannot_be_an_id_is_refused_at_once_and_the_ended_are_told(
+    front: Front, text: str, capsys: pytest.CaptureFixture[str]
+):
+    known, lines = ended(front), list[str]()
+
+    def pause(_: Sequence[str], __: float | None) -> None:
+        raise AssertionError("nothing of that name can ever come")
+
+    assert Waiter(front.service(), lines.append, pause=pause).wait([known, text]) == 2
+    assert [line.split()[:2] for line in lines] == [[known, "DONE"]]
+    assert f"not seen: {text}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "cut", [slice(None), slice(0, 2), slice(0, 11), slice(0, -2), slice(-4, None), slice(-15, None)]
+)
+def test_what_may_still_become_an_id_is_waited_for(front: Front, cut: slice):
+    class Waited(Exception): ...
+
+    def pause(_: Sequence[str], __: float | None) -> None:
+        raise Waited
+
+    with pytest.raises(Waited):
+        Waiter(front.service(), [].append, pause=pause).wait([new_id("cx")[cut]])
 
 
 def kept(front: Front, how_many: int) -> list[str]:

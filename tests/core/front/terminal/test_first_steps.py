@@ -1,12 +1,17 @@
 """What somebody meets who uses the program from its pages alone: words that are missing or mistyped."""
 
+import re
+import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from front import Front, Ran
 
 from delegation.scripted.endpoint import ScriptedEndpoint
 from mcp_entry.terminal.app import VERBS
+from mcp_entry.terminal.demo import program
 
 Call = Callable[..., Ran]
 
@@ -83,3 +88,28 @@ def test_down_says_how_many_are_unfinished_and_that_they_go_on(front: Front):
     assert "1 delegation is unfinished, and goes on after `delegate up`" in front.delegate("down").stdout
     front.keep(number=3)
     assert "2 delegations are unfinished, and go on after `delegate up`" in front.delegate("down").stdout
+
+
+def test_a_demo_that_fails_says_what_it_leaves(
+    stacked: Front, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert stacked.prefect is not None
+    stacked.prefect.has_deployment = False
+    done = call("demo")
+    assert done.code == 2
+    assert re.search(r"left behind: the sample repository \(rm -r (\S*delegate-demo-\S+)\)", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("on_path", [True, False])
+def test_commands_of_the_demo_name_the_program_where_it_is_not_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_path: bool
+):
+    for folder in ("found", "beside"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "delegate").write_text("#!/bin/sh\n")
+        (tmp_path / folder / "delegate").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / ("found" if on_path else "nowhere")))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "beside" / "python"))
+    monkeypatch.chdir(tmp_path)
+    assert program() == ("delegate" if on_path else "beside/delegate")

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from front import Front, Ran
 
+from delegation.night.terms import Terms, night_id_of
 from mcp_entry.stack import run_end
 
 CARD = "---\nrepo: ..\n---\nFix it.\n"
@@ -104,3 +106,33 @@ def test_a_report_that_cannot_be_read_is_named(stacked: Front, call: Callable[..
     ran = call("night", "--show", "night-x")
     assert (ran.code, ran.stdout) == (2, "")
     assert f"{str(folder / 'report.json')!r} is damaged" in ran.stderr
+
+
+def test_a_night_is_shown_by_the_name_of_its_heading_and_an_unknown_one_names_the_newest(stacked: Front):
+    for name in ("night-20261130-da382d0c", "night-spring"):
+        (stacked.home / "nights" / name).mkdir(parents=True)
+    for name in ("20261130-da382d0c", "night-20261130-da382d0c", "spring"):
+        ran = stacked.delegate("night", "--show", name)
+        assert (ran.code, ran.stderr) == (0, "") or "without a report" in ran.stderr, ran.stderr
+    said = stacked.delegate("night", "--show", "x").stderr
+    assert "there is no night 'x'" in said
+    assert "night-20261130-da382d0c" in said
+    assert "night-spring" in said
+
+
+def test_a_name_that_begins_as_ids_do_is_the_same_name(front: Front):
+    terms = Terms(cards="/cards", name="night-spring")
+    assert night_id_of(terms, datetime.now(UTC), front.settings) == "night-spring"
+
+
+def test_all_that_will_not_run_is_told_when_a_night_begins(stacked: Front):
+    (stacked.repo / "cards").mkdir()
+    for name, text in {"a": "modle: x", "b": "base: nosuch", "c": "queue: night"}.items():
+        (stacked.repo / "cards" / f"{name}.md").write_text(f"---\nrepo: ..\n{text}\n---\nFix it.\n", encoding="utf-8")
+    ran = stacked.delegate("night", "cards")
+    assert ran.code == 0
+    assert "cannot be read; the others go on: " in ran.stderr
+    assert "a.md:3: modle is an unknown key" in ran.stderr
+    assert "cannot be done; the others go on: " in ran.stderr
+    assert "b.md:3: " in ran.stderr
+    assert "c.md" not in ran.stderr

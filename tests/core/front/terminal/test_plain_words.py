@@ -90,7 +90,9 @@ def test_models_that_nobody_may_ask_are_listed_without_any_request(
 
     del front.environ["DELEGATE_LOCAL_URL"], front.environ["DELEGATE_LOCAL_KEY"]
     configured(front, "")
-    assert call("models", "--no-ask").code == 0
+    nothing = call("models", "--no-ask")
+    assert (nothing.code, nothing.stdout) == (0, "no models\n"), "a table without rows says less"
+    assert "no model" in nothing.stderr
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80])

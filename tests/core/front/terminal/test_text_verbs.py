@@ -143,6 +143,8 @@ def test_without_a_folder_results_go_to_stdout_in_the_order_of_the_jobs(
         ('{"name": "x", "task": "a"}\n{"name": "X", "task": "b"}', "two jobs are called 'X'"),
         ("# nothing\n\n", "there is no job in it"),
         ('{"task": ""}', "line 1: task must not be empty"),
+        ('{"tsk": "a"}', "line 1: task is missing; tsk is an unknown key: did you mean 'task'?"),
+        ('{"promt": "a"}', "line 1: prompt is missing; promt is an unknown key: did you mean 'prompt'?"),
     ],
 )
 def test_a_line_that_is_no_job_stops_all_before_any_is_run(stacked: Front, call: Call, lines: str, said: str):

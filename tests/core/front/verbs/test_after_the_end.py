@@ -205,7 +205,8 @@ def test_a_refused_connection_is_told_while_it_is_waited_out_and_the_receipt_nam
 
     url = "http://127.0.0.1:9/v1"
     waits = [line for line in said if line.startswith("waiting for the endpoint")]
-    assert waits == [f"waiting for the endpoint at {url} (refused, try {number})" for number in (1, 2)]
+    tries = (f"try {number} of 7, up to 2 min in all" for number in (1, 2))
+    assert waits == [f"waiting for the endpoint at {url} (refused, {each})" for each in tries]
     assert "correct its base_url (`delegate models` asks all)" in (receipt.failure_message or "")
 
 

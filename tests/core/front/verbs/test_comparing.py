@@ -65,6 +65,7 @@ def play(front: Front, *, most: int = 1000, writes: bool = True) -> str:
         (("two.jsonl", "--models", MODELS), "holds 2 cards: a comparison is of one"),
         (("later.md", "--models", MODELS), "later.md"),
         (("calc.py", "--models", MODELS), "is no card file"),
+        (("bare.toml", "--models", MODELS), "repo is missing: name the folder"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_and_nothing_is_left(
@@ -72,6 +73,7 @@ def test_what_cannot_be_compared_is_refused_and_nothing_is_left(
 ):
     line = json.dumps({"repo": ".", "task": "x"})
     (front.repo / "two.jsonl").write_text(f"{line}\n{line}\n")
+    (front.repo / "bare.toml").write_text('task = "x"\n')
     (front.repo / "later.md").write_text("---\nrepo: .\ndepends_on: [first]\n---\nx\n")
     ran = call("compare", *words)
     assert (ran.code, ran.stdout) == (2, ""), ran.stderr

@@ -174,6 +174,19 @@ def test_prune_says_what_goes_and_what_stays_and_why(past: PastRecords, call: Ca
     assert f"the record of '{old}' was cleared away on" in call("show", old).stderr
 
 
+def test_what_prune_leaves_is_one_line_for_each_reason_and_that_nothing_goes_is_said(past: PastRecords, call: Call):
+    waits = [past.add("verified", ago=timedelta(days=40 - number), patch=b"+x\n") for number in range(5)]
+    looked = call("prune", "--older-than", "30", "--dry-run")
+    assert looked.stdout == ""
+    assert looked.stderr.splitlines() == [
+        f"delegate: kept {', '.join(waits[:3])} and 2 more: its change is verified and was not applied",
+        "delegate: nothing would go",
+    ]
+    assert "nothing went" in call("prune", "--older-than", "30").stderr
+    young = call("prune", "--older-than", "90", "--dry-run")
+    assert (young.stdout, young.stderr) == ("", "delegate: nothing would go\n")
+
+
 def test_applying_in_any_way_is_noted_in_the_record(front: Front, call: Call):
     from tests.core.front.verbs.test_bringing_home import adding
 

@@ -5,6 +5,7 @@ from front import Front
 from rich.console import Console
 
 from delegation.receipt import Cost, CostKind, Usage
+from delegation.records.report import receipt_markdown
 from mcp_entry.mcp_server.views import bounded, clipped, view_of
 from mcp_entry.terminal.shown.render import printable, show_list, show_patch, show_receipt, show_running
 from mcp_entry.verbs.progress import progress_line
@@ -104,6 +105,51 @@ def test_a_record_that_cannot_be_read_is_still_listed(front: Front):
     show_running(console, front.records.summary(delegation_id))
 
     assert "unreadable" in console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict"), [("refuted", "failed"), ("unverified", "none"), ("verified", "passed")]
+)
+def test_after_a_verdict_that_is_no_yes_the_files_with_the_output_are_named(front: Front, outcome: str, verdict: str):
+    delegation_id = front.keep()
+    folder = front.records.folder(delegation_id)
+    runs = {
+        name: {
+            "verdict": told,
+            "exit_code": 1,
+            "seconds": 1.0,
+            "output_tail": "",
+            "log_path": str(folder / f"{name}.log"),
+        }
+        for name, told in (("base", "passed"), ("candidate", verdict))
+    }
+    for name in runs:
+        (folder / f"{name}.log").write_text("FAILED\n", encoding="utf-8")
+    checked = {"command": "pytest -q", "verdict": verdict, **runs}
+    receipt = front.end(delegation_id, outcome, verification=checked, patch=b"+x\n")
+    console = Console(record=True, width=250)
+
+    show_receipt(console, receipt)
+
+    shown, judged = console.export_text(), view_of(front.records.summary(delegation_id), front.records.home).judged
+    assert ("candidate.log" in shown, "base.log" in shown) == (verdict != "passed", verdict != "passed")
+    if verdict != "passed":
+        assert (
+            f"  output     {folder}/candidate.log (with the change)\n  output     {folder}/base.log (base)\n" in shown
+        )
+    assert judged is not None
+    assert (judged.candidate_log, judged.base_log) == (str(folder / "candidate.log"), str(folder / "base.log"))
+    page = receipt_markdown(receipt)
+    assert (f"`{folder}/candidate.log`" in page, f"`{folder}/base.log`" in page) == ((verdict != "passed"),) * 2
+
+
+def test_of_an_unjudged_change_another_verify_command_is_proposed(front: Front):
+    receipt = front.end(front.keep(), "unverified", patch=b"+x\n")
+    console = Console(record=True, width=160)
+
+    show_receipt(console, receipt)
+
+    assert f"delegate rerun {receipt.id} --from verify --verify 'CMD'" in console.export_text()
 
 
 def test_what_a_model_wrote_cannot_drive_the_terminal(front: Front):
