@@ -40,7 +40,6 @@ from deployments.worker import worker_name
 
 _TICK_SECONDS = 0.5
 _SWEEP_SECONDS = 15.0
-_QUIET_SWEEP_SECONDS = 60.0
 
 
 class _Ended(BaseException):
@@ -62,7 +61,6 @@ class Keeper:
         self._nights = NightSchedules(rest, self._places.home, _say)
         self._questions = LeftQuestions(rest, self._places.home, _say)
         self._queue_lines = QueueLines(self._places.home)
-        self._ran, self._swept_at = True, 0.0
         self._new_code_wanted = False
 
     def run(self) -> NoReturn:
@@ -96,8 +94,6 @@ class Keeper:
         known = [child.pid for child in self._stack.children.values()] + [self._trees.pid]
         reap_orphans(pid for pid in known if pid)
         self._queue_lines.refresh()
-        if not self._is_due():
-            return
         try:
             self._sweeper.sweep(self._stack.children["worker"].pid)
             for name in self._slots.correct() if self._slots else ():
@@ -108,16 +104,8 @@ class Keeper:
             self._settle_ended()
             if self._pools:
                 self._pools.refresh()
-            self._ran, self._swept_at = self._ran or self._sweeper.saw_runs, time.monotonic()
         except StackError as error:
             _say(f"sweep: {error}")
-
-    def _is_due(self) -> bool:
-        """Where nothing runs or waits, and nothing did at the last look, the server is asked less often."""
-        runs = self._sweeper.busy() or self._queue_lines.somebody_waits
-        is_quiet = not (runs or self._ran)
-        self._ran = runs
-        return not is_quiet or time.monotonic() - self._swept_at >= _QUIET_SWEEP_SECONDS
 
     def _settle_ended(self) -> None:
         """Places in line and money set aside of delegations that are over, whose process did not come to give back."""

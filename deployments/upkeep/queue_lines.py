@@ -30,11 +30,6 @@ class QueueLines:
         self._seen: dict[str, tuple[int, Progress | None]] = {}
         self._known: dict[str, _Waiting] = {}
 
-    @property
-    def somebody_waits(self) -> bool:
-        """At the last refresh."""
-        return bool(self._known)
-
     def refresh(self) -> None:
         """Write the places of all that wait."""
         names = self._records.ids()

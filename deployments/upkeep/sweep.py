@@ -75,8 +75,6 @@ class Sweeper:
         self._say = say
         self._taken_up = TakenUp(places)
         self._records = RecordStore(places.home)
-        self.saw_runs = False
-        """Whether the last sweep found any run of ours that has begun and not ended."""
 
     def busy(self) -> bool:
         """Whether any flow process of ours lives."""
@@ -96,9 +94,9 @@ class Sweeper:
     def _stray(self) -> list[FlowRun]:
         """Runs that the server believes alive, or that crashed lately, and that have no process."""
         living = flow_processes(self._places)
-        begun = self._runs(["RUNNING", "PENDING", "CANCELLING"])
-        self.saw_runs = bool(begun)
-        active = [run for run in begun if run.id not in living and _is_ripe(run)]
+        active = [
+            run for run in self._runs(["RUNNING", "PENDING", "CANCELLING"]) if run.id not in living and _is_ripe(run)
+        ]
         crashed = [
             run
             for run in (*self._runs(["CRASHED"], _CRASHED_WITHIN), *self._ended_with_the_stack())
