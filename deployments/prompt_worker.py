@@ -197,7 +197,8 @@ class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter 
     async def _label(self, flow_run_id: UUID) -> None:
         for pause in _LABEL_AGAIN_SECONDS:
             try:
-                return await super()._give_worker_labels_to_flow_run(flow_run_id)
+                await super()._give_worker_labels_to_flow_run(flow_run_id)
+                return
             except Exception as error:  # nothing of it may end the worker
                 self._logger.warning("flow run %s has no labels, and would not be taken up: %r", flow_run_id, error)
                 await anyio.sleep(pause)
