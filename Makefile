@@ -103,6 +103,7 @@ lock:  ## Compile requirements/dev.txt and the lock files again (needs uv)
 	cd programs/jest && npm install --silent --package-lock-only --ignore-scripts
 	cd programs/codex && npm install --silent --package-lock-only --ignore-scripts
 	cd programs/packers && npm install --silent --package-lock-only --ignore-scripts
+	for file in programs/*/package-lock.json; do $(PYTHON) programs/without_funding.py $$file || exit; done
 
 clean:  ## Remove what make made (never your delegations)
 	rm -rf $(VENV) $(PROGRAMS) dist .pytest_cache .ruff_cache

@@ -131,6 +131,14 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def test_lock_files_name_no_host():
+    """What is installed comes from where the user's own settings say."""
+    locks = [*ROOT.glob("requirements/*.txt"), *ROOT.glob("programs/*/package-lock.json")]
+    locks += ROOT.glob("programs/*/requirements.txt")
+    assert len(locks) > 5
+    assert [str(lock.relative_to(ROOT)) for lock in locks if "://" in lock.read_text(encoding="utf-8")] == []
+
+
 def test_deployments_name_their_flows_by_module():
     """By a file path Prefect would put `flows/` first on the module path, where its names shadow packages."""
     deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
