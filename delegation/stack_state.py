@@ -1,6 +1,7 @@
 """What a running stack says of itself, in `stack/state.json` of the home (mode 600: it holds the server's password)."""
 
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -53,6 +54,9 @@ class StackState(Value):
         description="Runs the flow run named by PREFECT__FLOW_RUN_ID; see `deployments`."
     )
     mark: str = Field("", description="The value of DELEGATE_STACK in each process of the stack: `down` ends those.")
+    flow_settings: Mapping[str, str] = Field(
+        default_factory=dict, description="Prefect's settings as every flow process of this stack has them."
+    )
     foreign_server: bool = False
     warnings: tuple[str, ...] = ()
     started_at: datetime

@@ -48,7 +48,7 @@ _DECIDING_SECONDS = 10.0
 _LISTEN_AGAIN_SECONDS = 1.0
 _FRESH_SECONDS = 30.0
 _UNSEEN_SECONDS = 3.0  # a run that was announced and is not found for so long has to wait for room in its queue
-_LEFT_SECONDS = 0.1
+_SOON_SECONDS = 0.1
 _LABEL_AGAIN_SECONDS = (1.0, 5.0, 30.0, 120.0)
 _PLANNED = "SCHEDULED"
 _WORTH_A_LOOK = [_PLANNED, "COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
@@ -120,7 +120,7 @@ class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter 
         """The server tells of a run before others can see it in its tables: until the next look for such a one."""
         now = time.monotonic()
         self._announced = {id_: at for id_, at in self._announced.items() if now - at < _UNSEEN_SECONDS}
-        return max(_LEFT_SECONDS, now - max(self._announced.values())) if self._announced else _SELDOM_SECONDS
+        return max(_SOON_SECONDS, now - max(self._announced.values())) if self._announced else _SELDOM_SECONDS
 
     async def _all_decided(self) -> None:
         """Until each run that was found counts against its queue's limit, which it does from Pending on: a look before
@@ -181,7 +181,7 @@ class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter 
                 self._announced[id_] = time.monotonic()
             self._woken.set()
         else:
-            asyncio.get_running_loop().call_later(_LEFT_SECONDS, self._woken.set)
+            asyncio.get_running_loop().call_later(_SOON_SECONDS, self._woken.set)
 
     def _hears(self, listens: bool) -> None:
         self._listens = listens

@@ -182,6 +182,7 @@ class Stack:
             launcher_socket=str(launcher_socket(self._runtime)),
             launcher_command=tuple(launcher_command(self.places, self._runtime)),
             mark=self.places.token,
+            flow_settings=self.connection.settings(self.places),
             foreign_server=self.connection.foreign,
             warnings=self.warnings,
             started_at=self._started_at,

@@ -125,6 +125,7 @@ def stacked(front: Front, migrated_tables: Path, _keeper: ProcessId) -> Iterator
             work_pool="delegations",
             launcher_socket="/nonexistent",
             launcher_command=("true",),
+            flow_settings={"PREFECT_API_URL": prefect.api_url},
             started_at=datetime.now(UTC),
         )
         write_state(front.settings.home, state)

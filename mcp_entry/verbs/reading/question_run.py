@@ -15,7 +15,6 @@ from delegation.reading.labels import unrecorded
 from delegation.reading.question import Answer, Question
 from delegation.settings import Settings
 from delegation.stack_state import MARK, StackState, process_id
-from mcp_entry.stack.prefect_environment import process_settings
 
 if TYPE_CHECKING:  # loaded in a thread
     from mcp_entry.verbs.reading.slots import Connections
@@ -119,13 +118,11 @@ class Runs:
         state, given = self.state, self.settings.environ
         kept = {name: value for name, value in given.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
         home = {"DELEGATE_HOME": given["DELEGATE_HOME"]} if given.get("DELEGATE_HOME") else {}
-        prefect = process_settings(
-            api_url=state.api_url, auth_string=state.auth_string, api_key=state.api_key,
-            prefect_home=state.prefect_home,
-        )  # fmt: skip
+        if not state.flow_settings:
+            raise NotBegun("the stack that runs is of an older version: `delegate up` renews it")
         ours = {"PYTHONPATH": str(pipeline_directory()), "PYTHONUNBUFFERED": "1", QUESTION_VARIABLE: question_id}
         mark = {MARK: state.mark} if state.mark else {}  # without the launcher it is the front door's child
-        return {**kept, **home, **ours, **mark, **prefect}
+        return {**kept, **home, **ours, **mark, **state.flow_settings}
 
 
 class Connecting:
