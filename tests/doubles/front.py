@@ -18,6 +18,14 @@ from delegation.settings import Settings, load_settings
 from mcp_entry.verbs.service import Service
 
 ROOT = Path(__file__).parents[2]
+PATCH = b"""diff --git a/calc.py b/calc.py
+--- a/calc.py
++++ b/calc.py
+@@ -1,2 +1,2 @@
+ def double(x):
+-    return x + x
++    return 2 * x
+"""
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,15 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
 from delegation.scripted.endpoint import ScriptedEndpoint
+
+if TYPE_CHECKING:
+    from tests.flows.small_night import Models
 
 ROOT = Path(__file__).parents[2]
 DELEGATE = Path(sys.executable).with_name("delegate")
@@ -189,3 +192,19 @@ def local_model(base_url: str, format: str = "openai_chat") -> dict[str, str]:
     path = "chat/completions" if format == "openai_chat" else "messages"
     model = "openai-scripted" if format == "openai_chat" else "local-scripted"
     return {"DELEGATE_LOCAL_URL": f"{base_url}/{path}", "DELEGATE_LOCAL_KEY": "sk-test", "DELEGATE_LOCAL_MODEL": model}
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> Path:
+    """An empty folder for them."""
+    folder = tmp_path / "cards"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def models() -> "Models":
+    """Those of a small night."""
+    from tests.flows.small_night import Models
+
+    return Models()

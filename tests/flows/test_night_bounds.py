@@ -11,7 +11,7 @@ import pytest
 
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
 from tests.flows.conftest import Terminal, local_model
-from tests.flows.test_night_shift import until
+from tests.flows.small_night import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(600)]
 PRICE = 0.25

@@ -16,21 +16,9 @@ from delegation.home import Home
 from delegation.scripted.endpoint import ScriptedEndpoint
 from delegation.stack_state import running_stack
 from tests.flows.conftest import Terminal, local_model, stack_of
-from tests.flows.test_night_shift import Models, api, flow_process, until, write
+from tests.flows.small_night import Models, api, flow_process, until, write
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(600)]
-
-
-@pytest.fixture
-def models() -> Models:
-    return Models()
-
-
-@pytest.fixture
-def cards(tmp_path: Path) -> Path:
-    folder = tmp_path / "cards"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture

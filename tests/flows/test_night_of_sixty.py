@@ -17,7 +17,7 @@ from delegation.scripted.endpoint import ScriptedEndpoint
 from tests.flows.conftest import Terminal, local_model, stack_of
 from tests.flows.night_cards import MODULES, Cards, Models, shop
 from tests.flows.night_page import MODELS_AT, PAGE, page_of, sections
-from tests.flows.test_night_shift import api, flow_process, until
+from tests.flows.small_night import api, flow_process, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(900)]
 _FIGURES = logging.getLogger("figures")  # `pytest -o log_cli=true --log-level INFO` shows them

@@ -12,7 +12,7 @@ import yaml
 from delegation.home import Home
 from delegation.stack_state import running_stack
 from tests.flows.conftest import ROOT, Terminal
-from tests.flows.test_night_shift import api, until
+from tests.flows.small_night import api, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(300)]
 

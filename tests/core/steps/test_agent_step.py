@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from front import Front, Ran
 
-from delegation.errors import WorkFailed
 from delegation.receipt import Cost, Receipt
 from delegation.request import DelegationRequest, Endpoint
 from delegation.scripted.endpoint import Call, ScriptedEndpoint, Turn
-from delegation.steps import collect, make_worktree, record, work
 from tests.core.agents.prompt_cache import PromptCache, marked
+from tests.core.steps.one_run import through_the_steps
 
 Done = Callable[..., Receipt]
 Other = Callable[[DelegationRequest], Endpoint]
@@ -36,12 +35,7 @@ def done(front: Front) -> Done:
             delegation_id = front.keep(**fields)
             request = front.records.request(delegation_id)
             request = request.model_copy(update={"chain": tuple(chain(request) for chain in chains)})
-            tree, failure = make_worktree(request), None
-            try:
-                work(request, tree)
-            except WorkFailed as failed:
-                failure = failed
-            return record(request, collect(request, tree), None, failure)
+            return through_the_steps(request)
 
     return doing
 

@@ -27,12 +27,16 @@ CARD = {"task": "Fix it", "repo": "/r"}
         (delegation, {"card": "Fix it"}, "card must be an object of keys and values, not 'Fix it'."),
         (delegation, {"cart": CARD}, "cart is an unknown key: did you mean 'card'?"),
         (delegation, {"request": {"id": 5}}, "request.id must be a text, not 5"),
+        (delegation, {"card": {"task": 3}}, "card.task must be a text, not 3; card.repo is missing."),
+        (delegation, {"nonsense": 1}, "nonsense is an unknown key."),
         (night_shift, {}, "cards is missing."),
         (night_shift, {"cards": "/c", "in_flight": "many"}, "in_flight must be a whole number, not 'many'."),
         (comparison, {"models": "a"}, "models must be a list of texts, not 'a'."),
         (comparison, {"card": {**CARD, "colour": 1}, "models": ["a"], "repeats": []}, "card.colour is an unknown key; "
          "repeats must be a whole number, not a list."),
+        (comparison, {"card": {}, "models": "a"}, "models must be a list of texts, not 'a'."),
         (reading, {"prompt": 5}, "prompt must be a text, not 5."),
+        (reading, {"prompt": [1]}, "prompt must be a text, not a list."),
     ],
 )  # fmt: skip
 def test_it_says_which_value_is_wrong_what_is_allowed_and_what_to_do(

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from front import Front
 
-from delegation.errors import WorkFailed
 from delegation.receipt import Receipt
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
-from delegation.steps import collect, make_worktree, record, work
+from tests.core.steps.one_run import through_the_steps
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
@@ -46,12 +45,7 @@ def local(front: Front) -> Callable[..., Receipt]:
         front.environ |= {"DELEGATE_LOCAL_URL": url, "DELEGATE_LOCAL_MODEL": "local-scripted"}
         delegation_id = front.keep(lane="local", **fields)
         request = front.records.request(delegation_id)
-        tree, failure = make_worktree(request), None
-        try:
-            work(request, tree)
-        except WorkFailed as failed:
-            failure = failed
-        return record(request, collect(request, tree), None, failure)
+        return through_the_steps(request)
 
     return doing
 

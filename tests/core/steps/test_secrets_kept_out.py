@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 import pytest
 from front import Front
 
-from delegation.errors import WorkFailed
 from delegation.masking import MASK, Mask, is_secret
 from delegation.receipt import Receipt
 from delegation.scripted.endpoint import Call, ScriptedEndpoint, Turn
-from delegation.steps import collect, make_worktree, record, work
+from tests.core.steps.one_run import through_the_steps
 
 KEY = "sk-of-this-test"
 TOKEN = "tok-0123456789abcdef"
@@ -27,12 +26,7 @@ def done(front: Front) -> Done:
                 "DELEGATE_ENV_PASSTHROUGH": "MY_*",
             }
             request = front.records.request(front.keep(**fields))  # pyright: ignore[reportArgumentType]
-            tree, failure = make_worktree(request), None
-            try:
-                work(request, tree)
-            except WorkFailed as failed:
-                failure = failed
-            return record(request, collect(request, tree), None, failure)
+            return through_the_steps(request)
 
     return doing
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from front import Front
+from front import PATCH, Front
 from mcp import Client
 from mcp_types import Tool
 
@@ -47,14 +47,6 @@ READ_ONLY = {
     "query",
     "resume",
 }
-PATCH = b"""diff --git a/calc.py b/calc.py
---- a/calc.py
-+++ b/calc.py
-@@ -1,2 +1,2 @@
- def double(x):
--    return x + x
-+    return 2 * x
-"""
 
 
 async def test_the_tools_are_listed_with_their_hints_and_nothing_is_opened(front: Front, mode: str):

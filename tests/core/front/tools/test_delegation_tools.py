@@ -3,7 +3,7 @@
 import anyio
 import anyio.to_thread
 import pytest
-from front import Front
+from front import PATCH, Front
 
 from delegation.card import Card
 from delegation.records import Progress
@@ -12,14 +12,6 @@ from mcp_entry.tools.batch import AgentTask
 from tests.core.front.mcp_client import called, client, content, play_the_flow, text_of
 
 pytestmark = pytest.mark.anyio
-PATCH = b"""diff --git a/calc.py b/calc.py
---- a/calc.py
-+++ b/calc.py
-@@ -1,2 +1,2 @@
- def double(x):
--    return x + x
-+    return 2 * x
-"""
 
 
 async def test_a_blocking_call_gives_the_verdict_with_progress_on_the_way(stacked: Front, mode: str):

@@ -4,19 +4,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from front import Front
+from front import PATCH, Front
 
 from delegation.errors import ConflictError, NotFoundError, StackError, StackNotRunning, UsageError
 from mcp_entry.verbs.progress import state_of
 
-PATCH = b"""diff --git a/calc.py b/calc.py
---- a/calc.py
-+++ b/calc.py
-@@ -1,2 +1,2 @@
- def double(x):
--    return x + x
-+    return 2 * x
-"""
 VERIFIED = {
     "command": "pytest -q",
     "verdict": "passed",
