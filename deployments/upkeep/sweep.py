@@ -6,7 +6,7 @@ Only runs that our own worker took (its name is in their labels): on a shared se
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ from deployments.launcher.client import RUN_VARIABLE
 from deployments.launcher.runs import LaunchedRun, launched_runs
 from deployments.places import Places
 from deployments.processes import marked
-from deployments.rest import PrefectRest, Refused
+from deployments.rest import PrefectRest, Refused, flow_runs
 from deployments.upkeep.own_request import own_parameters
 from deployments.upkeep.taken_up import MOST_STARTS, Death, TakenUp, progress_of
 
@@ -28,7 +28,6 @@ _PENDING_SECONDS = 30.0
 _CANCELLING_SECONDS = 5.0
 _CANCEL_PATIENCE_SECONDS = 60.0
 _CRASHED_WITHIN = timedelta(hours=24)
-_PAGE = 200
 
 
 @dataclass(frozen=True)
@@ -158,20 +157,9 @@ class Sweeper:
         body = {
             "flow_runs": wanted,
             "work_pools": {"name": {"any_": [WORK_POOL]}},
-            "limit": _PAGE,
             "sort": "START_TIME_DESC",
         }
-        return list(self._ours(self._all(body)))
-
-    def _all(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Page by page: hundreds may run at once, and the server gives two hundred at most."""
-        offset = 0
-        while True:
-            page = self._rest.call("POST", "/flow_runs/filter", {**body, "offset": offset})
-            yield from page
-            offset += _PAGE
-            if len(page) < _PAGE:
-                return
+        return list(self._ours(flow_runs(self._rest, body)))
 
     def _ours(self, found: Iterable[dict[str, Any]]) -> Iterable[FlowRun]:
         for run in found:

@@ -15,12 +15,11 @@ from delegation.ids import is_id
 from delegation.records import RecordStore
 from delegation.records.standing import ended
 from deployments.configuration import WORK_POOL
-from deployments.rest import PrefectRest
+from deployments.rest import PrefectRest, flow_runs
 from deployments.upkeep.own_request import own_parameters
 
 _AT_FIRST, _SINCE = timedelta(hours=24), timedelta(minutes=10)
 _AGE = timedelta(seconds=15)  # whoever cancelled it, or its own process, writes the receipt sooner
-_PAGE = 200
 
 
 class UnrecordedEnds:
@@ -50,22 +49,17 @@ class UnrecordedEnds:
         self._within = _SINCE
 
     def _ended(self) -> Iterator[dict[str, Any]]:
-        now, offset = datetime.now(UTC), 0
-        while True:
-            body = {
+        now = datetime.now(UTC)
+        return flow_runs(
+            self._rest,
+            {
                 "flow_runs": {
                     "state": {"type": {"any_": ["CANCELLED", "FAILED"]}},
                     "end_time": {"after_": (now - self._within).isoformat(), "before_": (now - _AGE).isoformat()},
                 },
                 "work_pools": {"name": {"any_": [WORK_POOL]}},
-                "limit": _PAGE,
-                "offset": offset,
-            }
-            page = self._rest.call("POST", "/flow_runs/filter", body)
-            yield from page
-            offset += _PAGE
-            if len(page) < _PAGE:
-                return
+            },
+        )
 
     def _has_no_receipt(self, delegation_id: str, end: datetime) -> bool:
         """One from before it was done again is not this run's. What was written after the end tells that somebody is
