@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from delegation.receipt import FREELY_APPLIED
 from delegation.settings import Settings
 
 
@@ -20,6 +21,10 @@ class CommandLines:
     def of(self, *words: str) -> str:
         """The command of these words, each quoted where a shell would read more into it."""
         return f"{self._begin} {shlex.join(words)}"
+
+    def apply(self, delegation_id: str, outcome: str) -> str:
+        """To take a change home, whatever its outcome is."""
+        return self.of("apply", delegation_id, *([] if outcome in FREELY_APPLIED else ["--any-outcome"]))
 
 
 def _program(settings: Settings) -> list[str]:

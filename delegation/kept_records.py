@@ -15,6 +15,7 @@ from pathlib import Path
 from delegation.checkout.ledger import Ledger
 from delegation.home import Home
 from delegation.kept_refs import clear_refs
+from delegation.receipt import FREELY_APPLIED
 from delegation.records import RecordStore
 from delegation.records.applied import applied_of
 from delegation.records.history import HistoryRow, read
@@ -25,7 +26,6 @@ from delegation.records.retention import GIB, RecordPolicy
 DAY_SECONDS = 24 * 3600.0
 _GOING = ".going-"
 _ID = re.compile(rb"(?:dg|cx|gm|dsh|rd)-\d{8}t\d{9}-[0-9a-z]{4}")
-_APPLICABLE = ("verified", "unverified")
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _why_needed(row: HistoryRow, trees: Collection[str], named: Mapping[str, str
         return "it cannot be read, so nobody knows whether it is needed"
     if row.outcome is None:
         return "it has not ended"
-    if row.files is not None and row.outcome in _APPLICABLE and not row.applied:
+    if row.files is not None and row.outcome in FREELY_APPLIED and not row.applied:
         return f"its change is {row.outcome} and was not applied"
     if row.id in trees:
         return "its tree is still there"

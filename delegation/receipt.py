@@ -13,6 +13,8 @@ from delegation.errors import FailureKind
 from delegation.values import Value
 
 Outcome = Literal["verified", "refuted", "unverified", "no_change", "answered", "failed", "cancelled"]
+FREELY_APPLIED: frozenset[Outcome] = frozenset({"verified", "unverified"})
+"""Whose change is applied as it is; that of any other outcome has to be asked for."""
 Flag = Literal[
     "tests_edited",
     "flaky",

@@ -187,8 +187,7 @@ def _commands(line: TrialLine, commands: CommandLines) -> Iterator[tuple[str, st
         return
     yield "look", commands.of("show", name)
     if line.files is not None:
-        freely = line.state in ("verified", "unverified")
-        yield "accept", commands.of("apply", name, *([] if freely else ["--any-outcome"]))
+        yield "accept", commands.apply(name, line.state)
     yield "transcript", commands.of("transcript", name)
 
 

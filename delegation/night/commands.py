@@ -7,8 +7,6 @@ from delegation.command_lines import CommandLines
 from delegation.receipt import Receipt
 from delegation.settings import Settings
 
-_FREELY = ("verified", "unverified")
-
 
 class Commands:
     """Those of one night, whose cards lie at `source`."""
@@ -20,7 +18,7 @@ class Commands:
     def of(self, best: Receipt, tried: Sequence[Receipt]) -> Iterator[tuple[str, str]]:
         """To take the best attempt's change home, to have the work done again, to clear away what all attempts left."""
         if best.patch is not None and best.isolation != "in_place":
-            yield "accept", self._lines.of("apply", best.id, *([] if best.outcome in _FREELY else ["--any-outcome"]))
+            yield "accept", self._lines.apply(best.id, best.outcome)
         yield "retry", self._lines.of("rerun", best.id)
         branches = sorted(receipt.branch for receipt in tried if receipt.branch is not None)
         if branches:

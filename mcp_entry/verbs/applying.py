@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delegation.errors import UsageError
-from delegation.receipt import Outcome, Receipt
+from delegation.receipt import FREELY_APPLIED, Receipt
 from delegation.records.wording import FLAGS
 from mcp_entry.verbs.results import AppliedBranch, AppliedPatch, AppliedSet
 from mcp_entry.verbs.wording import verdict_line
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from delegation.records.applied import How
     from mcp_entry.verbs.service import Service
 
-_FREELY: tuple[Outcome, ...] = ("verified", "unverified")
 UNDO_FILE = "undo.diff"
 
 
@@ -107,7 +106,7 @@ def _accepted(receipt: Receipt, any_outcome: bool) -> Receipt:
         raise UsageError(f"{receipt.id!r} is {receipt.outcome} and left no change: there is nothing to apply")
     if receipt.isolation == "in_place":
         raise UsageError(f"{receipt.id!r} worked in place: its change is in {receipt.repo!r} already")
-    if receipt.outcome not in _FREELY and not any_outcome:
+    if receipt.outcome not in FREELY_APPLIED and not any_outcome:
         raise UsageError(
             f"{receipt.id!r} is {receipt.outcome}, so its patch is not applied: read it with "
             f"`delegate patch {receipt.id}`, and add --any-outcome to apply it all the same"

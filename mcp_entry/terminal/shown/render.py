@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from delegation.receipt import Receipt
+from delegation.receipt import FREELY_APPLIED, Receipt
 from delegation.records import Summary
 from delegation.records.report import spent
 from delegation.records.store import title_of
@@ -124,7 +124,7 @@ def _next_steps(receipt: Receipt, program_log: Path | None) -> Iterable[str]:
         from mcp_entry.verbs.in_place import undo_of
 
         yield f"it is in {receipt.repo} already; undo with: {undo_of(receipt)}"
-    elif receipt.patch and receipt.outcome in ("verified", "unverified"):
+    elif receipt.patch and receipt.outcome in FREELY_APPLIED:
         yield f"delegate apply {receipt.id}"
     if receipt.patch and receipt.outcome == "unverified":
         yield f"delegate rerun {receipt.id} --from verify --verify 'CMD'"
