@@ -25,7 +25,9 @@ from deployments.configuration import configuration
 from deployments.control import ALREADY_KEPT
 from deployments.places import Places
 from deployments.processes import bound_folder, bound_log, reap_orphans, wake_on_signals
+from deployments.registration.queues import bucket_limits
 from deployments.stack import Stack, ignore_signals
+from deployments.upkeep.lately import LatelyEnded
 from deployments.upkeep.leases import SlotKeeper
 from deployments.upkeep.lost import write_lost_receipt, write_receipt_of_end
 from deployments.upkeep.night_schedules import NightSchedules
@@ -52,11 +54,12 @@ class Keeper:
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
         self._places = stack.places
-        rest = stack.connection.rest()
+        self._rest = rest = stack.connection.rest()
         self._trees = TreeSweep(stack.configuration, _say)
         self._slots = None if stack.connection.foreign else SlotKeeper(rest, self._places)
         self._sweeper = Sweeper(rest, self._places, worker_name(self._places), _give_up(stack), self._free, _say)
         self._pools = None if stack.connection.foreign else PoolsTable(rest, stack.database.url)
+        self._lately = LatelyEnded(rest)
         self._unrecorded = UnrecordedEnds(rest, self._places.home, self._record_end, _say)
         self._nights = NightSchedules(rest, self._places.home, _say)
         self._questions = LeftQuestions(rest, self._places.home, _say)
@@ -95,17 +98,31 @@ class Keeper:
         reap_orphans(pid for pid in known if pid)
         self._queue_lines.refresh()
         try:
-            self._sweeper.sweep(self._stack.children["worker"].pid)
-            for name in self._slots.correct() if self._slots else ():
-                _say(f"limit {name}: active slots set to its living leases")
-            self._unrecorded.close()
+            self._sweeper.sweep(self._stack.children["worker"].pid, self._close_unrecorded())
+            self._lately.settled()
+            if self._slots and self._pools:
+                self._tend_slots(self._slots, self._pools)
             self._nights.mend()
             self._questions.end()
             self._settle_ended()
-            if self._pools:
-                self._pools.refresh()
         except StackError as error:
             _say(f"sweep: {error}")
+
+    def _close_unrecorded(self) -> list[dict[str, Any]]:
+        """See to the runs that ended without a receipt, in one look with those that crashed: these are given back."""
+        crashed: list[dict[str, Any]] = []
+        for run in self._lately.look():
+            if run["state"]["type"] == "CRASHED":
+                crashed.append(run)
+            else:
+                self._unrecorded.close(run)
+        return crashed
+
+    def _tend_slots(self, slots: SlotKeeper, pools: PoolsTable) -> None:
+        limits = bucket_limits(self._rest)
+        for name in slots.correct(limits):
+            _say(f"limit {name}: active slots set to its living leases")
+        pools.refresh(limits)
 
     def _settle_ended(self) -> None:
         """Places in line and money set aside of delegations that are over, whose process did not come to give back."""

@@ -75,12 +75,14 @@ class PrefectRest:
 
 
 def flow_runs(rest: PrefectRest, wanted: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """All that fit the filter, page by page: hundreds may run at once, and the server gives two hundred at most.
+    """All that fit the filter, however many run at once. Raises as `call` does."""
+    return pages(rest, "/flow_runs/filter", wanted)
 
-    Raises as `call` does.
-    """
+
+def pages(rest: PrefectRest, path: str, wanted: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """All that a filter finds, page by page: the server gives two hundred at most. Raises as `call` does."""
     for offset in itertools.count(0, _PAGE):
-        page = rest.call("POST", "/flow_runs/filter", {**wanted, "limit": _PAGE, "offset": offset})
+        page = rest.call("POST", path, {**wanted, "limit": _PAGE, "offset": offset})
         yield from page
         if len(page) < _PAGE:
             return

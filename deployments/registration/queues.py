@@ -21,11 +21,10 @@ from urllib.parse import quote
 from delegation.models.buckets import LIMIT_PREFIX
 from deployments.configuration import WORK_POOL
 from deployments.registration.buckets import Bucket
-from deployments.rest import PrefectRest, Refused, Unreachable
+from deployments.rest import PrefectRest, Refused, Unreachable, pages
 
 DEFAULT_QUEUE_LIMIT = 8  # runs started from the UI or a schedule, which name no bucket beforehand
 _CONFLICT_TRIES = 5
-_PAGE = 200
 
 
 def ensure_pool(rest: PrefectRest, base_job_template: dict[str, Any]) -> None:
@@ -55,8 +54,8 @@ def ensure_bucket(rest: PrefectRest, bucket: Bucket) -> None:
 
 
 def bucket_limits(rest: PrefectRest) -> list[dict[str, Any]]:
-    """The limits of all buckets, as the server has them."""
-    limits = rest.call("POST", "/v2/concurrency_limits/filter", {"limit": _PAGE, "offset": 0})
+    """The limits of all buckets, as the server has them, however many there are."""
+    limits = pages(rest, "/v2/concurrency_limits/filter", {})
     return [limit for limit in limits if limit["name"].startswith(LIMIT_PREFIX)]
 
 

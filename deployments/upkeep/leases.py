@@ -4,13 +4,12 @@ Leases lie on disk (`PREFECT_HOME/concurrency_leases`), since in memory a server
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from deployments.places import Places
-from deployments.registration.queues import bucket_limits
 from deployments.rest import PrefectRest
 
 _RECLAIMED_WITHIN = timedelta(minutes=2)  # the server looks for ended leases every 15 s; one this old it will not find
@@ -24,9 +23,8 @@ class SlotKeeper:
         self._leases = places.prefect_home / "concurrency_leases"
         self._suspected: dict[str, tuple[int, int]] = {}
 
-    def correct(self) -> list[str]:
-        """The names of the limits that were corrected."""
-        limits = bucket_limits(self._rest)
+    def correct(self, limits: Sequence[Mapping[str, Any]]) -> list[str]:
+        """The names of those limits of buckets that were corrected."""
         counted = counted_slots(self._leases)
         differing = {limit["name"]: (limit["active_slots"], counted.get(limit["id"], 0)) for limit in limits}
         differing = {name: (active, held) for name, (active, held) in differing.items() if active != held}

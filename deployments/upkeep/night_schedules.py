@@ -25,8 +25,10 @@ class NightSchedules:
         self._rest, self._home, self._say = rest, home, say
 
     def mend(self) -> None:
-        """Give back what was lost; whether one is active stays as it is. Raises StackError when the server does not
-        answer."""
+        """Give back what was lost; whether one is active stays as it is. The server is asked where there is anything to
+        give back. Raises StackError when it does not answer."""
+        if not any(self._home.nights.glob(f"{EVERY_NIGHT}*{SURROUNDINGS}")):
+            return
         deployment = self._rest.find(_NIGHT) or {}
         for schedule in deployment.get("schedules") or ():
             slug = schedule.get("slug") or ""

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +10,6 @@ from delegation.models.buckets import LIMIT_PREFIX
 from delegation.shared_state import SharedState
 from delegation.slots.pool_lines import PoolLine, Pools
 from delegation.slots.pools import pools_of
-from deployments.registration.queues import bucket_limits
 from deployments.rest import PrefectRest
 
 KEY = "pools"
@@ -25,11 +24,12 @@ class PoolsTable:
         self._written_at: float | None = None
         self._written: list[dict[str, Any]] | None = None
 
-    def refresh(self) -> bool:
-        """Whether it was written. Raises StackError when server or tables do not answer."""
+    def refresh(self, limits: Sequence[Mapping[str, Any]]) -> bool:
+        """From the limits of all buckets as the server has them; whether it was written. Raises StackError when server
+        or tables do not answer."""
         if self._written_at is not None and self._clock() - self._written_at < _BETWEEN_SECONDS:
             return False
-        rows = table_of(self._pools())
+        rows = table_of(self._pools(limits))
         if rows == (self._written or []):
             return False
         body = {"key": KEY, "type": "table", "data": json.dumps(rows), "description": "Pools of slots, as they stood"}
@@ -37,10 +37,10 @@ class PoolsTable:
         self._written_at, self._written = self._clock(), rows
         return True
 
-    def _pools(self) -> Pools:
-        limits = {each["name"].removeprefix(LIMIT_PREFIX): int(each["limit"]) for each in bucket_limits(self._rest)}
+    def _pools(self, limits: Sequence[Mapping[str, Any]]) -> Pools:
+        ceilings = {each["name"].removeprefix(LIMIT_PREFIX): int(each["limit"]) for each in limits}
         with SharedState(self._database_url) as state:
-            return pools_of(state, limits, now=datetime.now(UTC))
+            return pools_of(state, ceilings, now=datetime.now(UTC))
 
 
 def table_of(pools: Pools) -> list[dict[str, Any]]:

@@ -6,9 +6,9 @@ Only runs that our own worker took (its name is in their labels): on a shared se
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import psutil
@@ -27,7 +27,7 @@ _LOOK_AGAIN_SECONDS = 1.5  # a process that just ended is about to report its la
 _PENDING_SECONDS = 30.0
 _CANCELLING_SECONDS = 5.0
 _CANCEL_PATIENCE_SECONDS = 60.0
-_CRASHED_WITHIN = timedelta(hours=24)
+_BEGUN = ["RUNNING", "PENDING", "CANCELLING"]
 
 
 @dataclass(frozen=True)
@@ -74,39 +74,36 @@ class Sweeper:
         self._say = say
         self._taken_up = TakenUp(places)
         self._records = RecordStore(places.home)
+        self._crashed_alive = set[str]()
 
     def busy(self) -> bool:
         """Whether any flow process of ours lives."""
         return bool(flow_processes(self._places))
 
-    def sweep(self, worker_pid: int | None) -> None:
-        """One look at everything. Raises StackError when the server does not answer."""
-        stray = self._stray()
+    def sweep(self, worker_pid: int | None, crashed: Iterable[Mapping[str, Any]] = ()) -> None:
+        """One look at all that has begun, and at what crashed of late. Raises StackError when the server does not
+        answer."""
+        begun = self._runs({"state": {"type": {"any_": _BEGUN}}})
+        stray = self._stray({run.id: run for run in (*begun, *self._ours(crashed), *self._crashed_before())}.values())
         if stray:
             time.sleep(_LOOK_AGAIN_SECONDS)
-            again = {run.id: run for run in self._stray()}
+            again = {run.id: run for run in self._stray(self._runs({"id": {"any_": [run.id for run in stray]}}))}
             for run in stray:
                 if run.id in again and again[run.id].state == run.state:
                     self._settle(again[run.id])
-        self._carry_out_cancellations(worker_pid)
+        self._carry_out_cancellations(worker_pid, [run for run in begun if run.state == "CANCELLING"])
 
-    def _stray(self) -> list[FlowRun]:
-        """Runs that the server believes alive, or that crashed lately, and that have no process."""
+    def _stray(self, runs: Iterable[FlowRun]) -> list[FlowRun]:
+        """Those of them that the server believes alive, or that crashed, and that have no process."""
         living = flow_processes(self._places)
-        active = [
-            run for run in self._runs(["RUNNING", "PENDING", "CANCELLING"]) if run.id not in living and _is_ripe(run)
-        ]
-        crashed = [
-            run
-            for run in (*self._runs(["CRASHED"], _CRASHED_WITHIN), *self._ended_with_the_stack())
-            if run.id not in living and not self._taken_up.is_lost(run.id)
-        ]
-        return active + list({run.id: run for run in crashed}.values())
+        runs = [run for run in runs if _is_ripe(run) and not (_is_crashed(run) and self._taken_up.is_lost(run.id))]
+        self._crashed_alive = {run.id for run in runs if _is_crashed(run) and run.id in living}
+        return [run for run in runs if run.id not in living]
 
-    def _ended_with_the_stack(self) -> list[FlowRun]:
-        """However long ago: a stack may be down over a holiday."""
-        ids = self._taken_up.ended_with_the_stack()
-        return self._runs(["CRASHED"], ids=ids) if ids else []
+    def _crashed_before(self) -> list[FlowRun]:
+        """Crashed, however long ago: a stack may be down over a holiday, a process outlive what is said of it."""
+        ids = [*self._taken_up.ended_with_the_stack(), *self._crashed_alive]
+        return self._runs({"state": {"type": {"any_": ["CRASHED"]}}, "id": {"any_": ids}}) if ids else []
 
     def _settle(self, run: FlowRun) -> None:
         self._free(run)
@@ -126,10 +123,10 @@ class Sweeper:
             self._taken_up.note_lost(run.id)
             self._set_state(run, "FAILED", "Lost", f"lost: {reason}")
 
-    def _carry_out_cancellations(self, worker_pid: int | None) -> None:
+    def _carry_out_cancellations(self, worker_pid: int | None, runs: Sequence[FlowRun]) -> None:
         """A worker started after its runs knows nothing of them and ignores Cancelling."""
-        processes = flow_processes(self._places)
-        for run in self._runs(["CANCELLING"]):
+        processes = flow_processes(self._places) if runs else {}
+        for run in runs:
             process = processes.get(run.id)
             ripe = run.age_seconds() > _CANCELLING_SECONDS
             patient = run.age_seconds() < _CANCEL_PATIENCE_SECONDS
@@ -146,22 +143,11 @@ class Sweeper:
         except psutil.NoSuchProcess:
             return
 
-    def _runs(
-        self, types: list[str], within: timedelta | None = None, ids: Sequence[str] | None = None
-    ) -> list[FlowRun]:
-        wanted: dict[str, Any] = {"state": {"type": {"any_": types}}}
-        if within:
-            wanted["end_time"] = {"after_": (datetime.now(UTC) - within).isoformat()}
-        if ids is not None:
-            wanted["id"] = {"any_": list(ids)}
-        body = {
-            "flow_runs": wanted,
-            "work_pools": {"name": {"any_": [WORK_POOL]}},
-            "sort": "START_TIME_DESC",
-        }
+    def _runs(self, wanted: Mapping[str, Any]) -> list[FlowRun]:
+        body = {"flow_runs": wanted, "work_pools": {"name": {"any_": [WORK_POOL]}}, "sort": "START_TIME_DESC"}
         return list(self._ours(flow_runs(self._rest, body)))
 
-    def _ours(self, found: Iterable[dict[str, Any]]) -> Iterable[FlowRun]:
+    def _ours(self, found: Iterable[Mapping[str, Any]]) -> Iterable[FlowRun]:
         for run in found:
             if run["labels"].get("prefect.worker.name") == self._worker:
                 since = datetime.fromisoformat(run["state"]["timestamp"])
@@ -193,6 +179,10 @@ def flow_processes(places: Places) -> dict[str, int]:
     launched = {run.flow_run_id: _client_or_flow(run) for run in launched_runs(places.runs)}
     started = {_flow_run_of(process): process.pid for process in marked(places.token)}
     return {**launched, **{name: pid for name, pid in started.items() if name}}
+
+
+def _is_crashed(run: FlowRun) -> bool:
+    return run.state == "CRASHED"
 
 
 def _is_ripe(run: FlowRun) -> bool:

@@ -5,7 +5,7 @@ The terminal and the MCP server write one for those that they cancel or wait for
 keeper, and they would be listed as unfinished for ever.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,11 +14,9 @@ from delegation.home import Home
 from delegation.ids import is_id
 from delegation.records import RecordStore
 from delegation.records.standing import ended
-from deployments.configuration import WORK_POOL
-from deployments.rest import PrefectRest, flow_runs
+from deployments.rest import PrefectRest
 from deployments.upkeep.own_request import own_parameters
 
-_AT_FIRST, _SINCE = timedelta(hours=24), timedelta(minutes=10)
 _AGE = timedelta(seconds=15)  # whoever cancelled it, or its own process, writes the receipt sooner
 
 
@@ -33,33 +31,20 @@ class UnrecordedEnds:
         say: Callable[[str], None],
     ) -> None:
         self._rest, self._records, self._write, self._say = rest, RecordStore(home), write, say
-        self._within = _AT_FIRST
 
-    def close(self) -> None:
-        """Write the receipts that are missing. Raises StackError when the server does not answer."""
-        for run in self._ended():
-            parameters = own_parameters(self._records, run)
-            delegation_id = (parameters.get("request") or {}).get("id")
-            if not isinstance(delegation_id, str) or not is_id(delegation_id):
-                continue
-            if self._has_no_receipt(delegation_id, datetime.fromisoformat(run["end_time"])):
-                self._say(f"flow run {run['id']} ended as {run['state']['name']!r} and left no receipt: it is written")
-                self._write(parameters, run["state"])
-                self._tag(run, delegation_id)
-        self._within = _SINCE
-
-    def _ended(self) -> Iterator[dict[str, Any]]:
-        now = datetime.now(UTC)
-        return flow_runs(
-            self._rest,
-            {
-                "flow_runs": {
-                    "state": {"type": {"any_": ["CANCELLED", "FAILED"]}},
-                    "end_time": {"after_": (now - self._within).isoformat(), "before_": (now - _AGE).isoformat()},
-                },
-                "work_pools": {"name": {"any_": [WORK_POOL]}},
-            },
-        )
+    def close(self, run: Mapping[str, Any]) -> None:
+        """Write the receipt that an ended run did not leave. Raises StackError when the server does not answer."""
+        ended_at = datetime.fromisoformat(run["end_time"])
+        if ended_at > datetime.now(UTC) - _AGE:
+            return
+        parameters = own_parameters(self._records, run)
+        delegation_id = (parameters.get("request") or {}).get("id")
+        if not isinstance(delegation_id, str) or not is_id(delegation_id):
+            return
+        if self._has_no_receipt(delegation_id, ended_at):
+            self._say(f"flow run {run['id']} ended as {run['state']['name']!r} and left no receipt: it is written")
+            self._write(parameters, run["state"])
+            self._tag(run, delegation_id)
 
     def _has_no_receipt(self, delegation_id: str, end: datetime) -> bool:
         """One from before it was done again is not this run's. What was written after the end tells that somebody is
@@ -75,7 +60,7 @@ class UnrecordedEnds:
             return True
         return progress is not None and ended(receipt, progress) is None and progress.updated_at < end
 
-    def _tag(self, run: dict[str, Any], delegation_id: str) -> None:
+    def _tag(self, run: Mapping[str, Any], delegation_id: str) -> None:
         """The outcome, as the flow would have left it."""
         try:
             receipt = self._records.receipt(delegation_id)

@@ -21,8 +21,10 @@ class Rest:
     def __init__(self, *schedules: dict[str, Any]) -> None:
         self.deployment = {"id": "d", "schedules": [{"id": f"s{n}", **each} for n, each in enumerate(schedules)]}
         self.told: list[tuple[str, str, Any]] = []
+        self.asked = 0
 
     def find(self, path: str) -> Any:
+        self.asked += 1
         return self.deployment if path == "/deployments/name/night_shift/night" else None
 
     def call(self, method: str, path: str, body: Any) -> None:
@@ -66,6 +68,14 @@ def test_without_the_deployment_there_is_nothing_to_mend(home: Home):
     rest.deployment = None  # type: ignore[assignment]
     NightSchedules(rest, home, lambda _: None).mend()  # pyright: ignore[reportArgumentType]
     assert rest.told == []
+
+
+def test_where_no_night_is_kept_the_server_is_not_asked(home: Home):
+    for sweeps, kept in [(1, True), (0, False)]:
+        rest = Rest({"slug": SLUG, "parameters": {}})
+        NightSchedules(rest, home, lambda _: None).mend()  # pyright: ignore[reportArgumentType]
+        assert rest.asked == sweeps, kept
+        (home.nights / f"{SLUG}.surroundings.json").unlink(missing_ok=True)
 
 
 def test_the_settings_of_a_night_are_kept_with_its_parameters_and_read_without_them(home: Home):

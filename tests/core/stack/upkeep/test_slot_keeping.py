@@ -12,6 +12,7 @@ import pytest
 from delegation.home import Home
 from delegation.shared_state import SharedState, caps, cooldowns, migrate, tickets
 from deployments.places import Places
+from deployments.registration.queues import bucket_limits
 from deployments.upkeep.leases import SlotKeeper, counted_slots
 from deployments.upkeep.pools_table import PoolsTable
 
@@ -23,9 +24,14 @@ class Rest:
         self.limit: dict[str, Any] = {"id": "limit-1", "name": "bucket:b", "limit": 3, "active_slots": active}
         self.calls: list[tuple[str, str, Any]] = []
 
+    @property
+    def limits(self) -> list[dict[str, Any]]:
+        return bucket_limits(self)  # type: ignore[arg-type]  # what it calls is there
+
     def call(self, method: str, path: str, body: Any = None) -> Any:
         if path == "/v2/concurrency_limits/filter":
-            return [self.limit, {"id": "x", "name": "somebody-else", "limit": 1, "active_slots": 1}]
+            others = [{"id": f"x{n}", "name": f"somebody-else-{n}", "limit": 1, "active_slots": 1} for n in range(230)]
+            return [*others, self.limit][body["offset"] : body["offset"] + body["limit"]]
         self.calls.append((method, path, body))
         if method == "PATCH":
             self.limit.update(body)
@@ -57,9 +63,9 @@ def test_a_slot_without_a_lease_is_given_back_at_the_second_look(places: Places)
     rest = Rest(active=2)
     leased(places, 60)
     keeping = keeper(places, rest)
-    assert (keeping.correct(), rest.limit["active_slots"]) == ([], 2)
-    assert (keeping.correct(), rest.limit["active_slots"]) == (["bucket:b"], 1)
-    assert keeping.correct() == []
+    assert (keeping.correct(rest.limits), rest.limit["active_slots"]) == ([], 2)
+    assert (keeping.correct(rest.limits), rest.limit["active_slots"]) == (["bucket:b"], 1)
+    assert keeping.correct(rest.limits) == []
 
 
 def test_an_ended_lease_is_left_to_the_server_which_takes_its_slot_off_itself(places: Places):
@@ -67,7 +73,7 @@ def test_an_ended_lease_is_left_to_the_server_which_takes_its_slot_off_itself(pl
     rest = Rest(active=1)
     leased(places, -20)
     keeping = keeper(places, rest)
-    assert [keeping.correct(), keeping.correct()] == [[], []]
+    assert [keeping.correct(rest.limits), keeping.correct(rest.limits)] == [[], []]
     assert rest.limit["active_slots"] == 1
 
 
@@ -75,7 +81,7 @@ def test_a_lease_that_ended_long_ago_is_one_that_the_server_does_not_find(places
     rest = Rest(active=1)
     leased(places, -600)
     keeping = keeper(places, rest)
-    assert [keeping.correct(), keeping.correct()] == [[], ["bucket:b"]]
+    assert [keeping.correct(rest.limits), keeping.correct(rest.limits)] == [[], ["bucket:b"]]
     assert rest.limit["active_slots"] == 0
 
 
@@ -122,7 +128,7 @@ def test_the_table_says_how_the_pools_stand_and_what_changed_last(url: str, stat
     caps.throttled(state, "b", ceiling=3, hint_seconds=2, now=now)
     until = now + timedelta(hours=1)
     cooldowns.begin(state, "b", until=until, kind="quota", reason="used up", now=now)
-    assert PoolsTable(rest, url).refresh()  # pyright: ignore[reportArgumentType]
+    assert PoolsTable(rest, url).refresh(rest.limits)  # pyright: ignore[reportArgumentType]
     ((row,),) = written(rest)
     assert (row["pool"], row["limit"], row["at once now"]) == ("b", 3, 1)
     assert (row["in use"], row["waiting now"], row["waiting night"]) == (1, 0, 1)
@@ -133,11 +139,11 @@ def test_the_table_says_how_the_pools_stand_and_what_changed_last(url: str, stat
 def test_the_table_is_written_once_a_minute_at_most_and_only_when_something_changed(url: str, state: SharedState):
     rest, clock = Rest(), [0.0]
     table = PoolsTable(rest, url, clock=lambda: clock[0])  # pyright: ignore[reportArgumentType]
-    assert table.refresh()
+    assert table.refresh(rest.limits)
     tickets.take(state, "b", holder="one", ceiling=3, priority="now", now=datetime.now(UTC))
-    assert not table.refresh()
+    assert not table.refresh(rest.limits)
     clock[0] = 61.0
-    assert table.refresh()
+    assert table.refresh(rest.limits)
     clock[0] = 130.0
-    assert not table.refresh()
+    assert not table.refresh(rest.limits)
     assert [row[0]["in use"] for row in written(rest)] == [0, 1]

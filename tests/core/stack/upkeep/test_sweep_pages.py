@@ -29,4 +29,4 @@ def test_hundreds_of_runs_are_all_looked_after(delegate_home: Any):
         sweeper = Sweeper(
             cast(PrefectRest, server), places, "w", lambda *_: None, lambda _: None, lambda _: None
         )  # fmt: skip
-        assert [run.id for run in sweeper._runs(["RUNNING"])] == server.ids
+        assert [run.id for run in sweeper._runs({"state": {"type": {"any_": ["RUNNING"]}}})] == server.ids

@@ -11,6 +11,7 @@ from delegation.ids import new_id
 from delegation.records import RecordStore
 from deployments.places import Places
 from deployments.rest import PrefectRest
+from deployments.upkeep.lately import LatelyEnded
 from deployments.upkeep.sweep import Sweeper
 from deployments.upkeep.taken_up import Death, TakenUp, progress_of
 
@@ -43,7 +44,7 @@ class Server:
     def _fits(self, wanted: dict[str, Any]) -> bool:
         after = wanted.get("end_time", {}).get("after_")
         return (
-            self.state in wanted["state"]["type"]["any_"]
+            self.state in wanted.get("state", {"type": {"any_": [self.state]}})["type"]["any_"]
             and (after is None or self.crashed_at > datetime.fromisoformat(after))
             and RUN in wanted.get("id", {}).get("any_", [RUN])
         )
@@ -76,7 +77,8 @@ class Case:
 
     def sweep(self) -> None:
         rest = cast(PrefectRest, self.server)
-        Sweeper(rest, self.places, "w", self._give_up, lambda _: None, lambda _: None).sweep(None)
+        sweeper = Sweeper(rest, self.places, "w", self._give_up, lambda _: None, lambda _: None)
+        sweeper.sweep(None, LatelyEnded(rest).look())
 
     def _give_up(self, _parameters: dict[str, Any], reason: str) -> None:
         self.given_up.append(reason)
