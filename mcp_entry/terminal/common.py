@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from pydantic import BaseModel
 
+from delegation.errors import UsageError
 from mcp_entry.verbs.service import Service
 
 AsJson = Annotated[
@@ -28,6 +29,14 @@ Id = Annotated[
         name="ID", help="An id, a unique beginning or ending (4 characters or more) of one, or a running number."
     ),
 ]
+Patience = Annotated[float | None, Parameter(name="--timeout", help="Seconds to wait; then exit code 3.")]
+
+
+def checked_patience(seconds: float | None) -> float | None:
+    """The seconds that somebody is willing to wait. Raises UsageError for less than none, and for no number."""
+    if seconds is not None and not seconds >= 0:  # not a number is none of both
+        raise UsageError(f"--timeout {seconds:g}: must be 0 or more seconds")
+    return seconds
 
 
 def service() -> Service:

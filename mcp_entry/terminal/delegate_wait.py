@@ -23,6 +23,7 @@ from delegation.ids import may_name_one
 from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
 from mcp_entry.stack.pauses import LOOK_SECONDS, Pauses
+from mcp_entry.terminal.common import Patience, checked_patience, service
 from mcp_entry.terminal.exits import CANNOT, OK, OTHER_OUTCOME, STOPPED_WAITING
 from mcp_entry.verbs.program_jobs import job_of, status_of_receipt
 from mcp_entry.verbs.progress import finished
@@ -144,15 +145,12 @@ def _ended(verbs: Service, job_id: str, receipt: Receipt) -> tuple[dict[str, Any
 
 def wait_for(ids: Sequence[str], *, all_first: bool, timeout: float | None, as_json: bool) -> int:
     """What both commands do. Raises UsageError where nothing is to be waited for."""
-    from mcp_entry.terminal.common import service
-
     if not ids:
         raise UsageError("wait for what? give the ids of jobs")
-    if timeout is not None and not timeout >= 0:  # not a number is none of both
-        raise UsageError(f"--timeout {timeout:g}: must be 0 or more seconds")
+    patience = checked_patience(timeout)
     verbs = service()
     with Pauses(verbs.settings, verbs.records) as pause:
-        return Waiter(verbs, _print, as_json=as_json, all_first=all_first, pause=pause).wait(ids, timeout)
+        return Waiter(verbs, _print, as_json=as_json, all_first=all_first, pause=pause).wait(ids, patience)
 
 
 def _print(line: str) -> None:
@@ -169,7 +167,7 @@ def _print(line: str) -> None:
 def _command(
     *ids: Annotated[str, Parameter(help="Ids of jobs of every kind.")],
     all: Annotated[bool, Parameter(negative="", help="Say nothing before every job has ended.")] = False,  # noqa: A002
-    timeout: Annotated[float | None, Parameter(help="Seconds to wait; then exit code 3.")] = None,
+    timeout: Patience = None,
     json: Annotated[bool, Parameter(negative="", help="One JSON object per line.")] = False,
     hook: Annotated[
         bool, Parameter(negative="", help="For the plugin of Claude Code: what to wait for is on stdin.")

@@ -13,7 +13,17 @@ from delegation.ids import COMPARISON_PREFIX
 from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
 from mcp_entry.terminal.card_input import CardOptions, TaskSource, card_of
-from mcp_entry.terminal.common import AsJson, Id, Notify, print_json, print_line, say, service
+from mcp_entry.terminal.common import (
+    AsJson,
+    Id,
+    Notify,
+    Patience,
+    checked_patience,
+    print_json,
+    print_line,
+    say,
+    service,
+)
 from mcp_entry.terminal.exits import OK, OTHER_OUTCOME, STOPPED_WAITING
 from mcp_entry.terminal.follow import StoppedWaiting, follow
 from mcp_entry.verbs.rerun.changes import RerunFrom
@@ -47,15 +57,16 @@ def wait(
     all: Annotated[  # noqa: A002  # the flag's known name
         bool, Parameter(negative="", show_default=False, help="Print nothing before every one has ended.")
     ] = False,
-    timeout: Annotated[float | None, Parameter(help="Seconds to wait; then exit code 3.")] = None,
+    timeout: Patience = None,
     json: AsJson = False,
 ) -> int:
     """Wait until all have ended. With --json each receipt is one line, in the order of the ids."""
     if not ids:
         raise UsageError("wait for what? `delegate list` shows the ids")
+    patience = checked_patience(timeout)
     verbs = service()
     known = [verbs.identify(text) for text in ids]
-    until = None if timeout is None else time.monotonic() + timeout
+    until = None if patience is None else time.monotonic() + patience
     if all:
         _await_all(verbs, known, until)
     codes = [_followed(verbs, delegation_id, until=until, as_json=json) for delegation_id in known]

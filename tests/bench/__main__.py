@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.bench import adapters, chat, front, handover, idle, many, one, page
+from tests.bench import adapters, chat, front, handover, idle, large, many, one, page
 from tests.bench.machine import about
 from tests.bench.rows import Row, table
 
@@ -26,6 +26,7 @@ GROUPS: dict[str, Callable[[bool], Iterator[Row]]] = {
     "handover": handover.rows,
     "many": many.fifty,
     "growth": many.growth,
+    "large": large.rows,
     "worktree": adapters.worktree,
     "packing": adapters.packing,
     "reading": adapters.reading,

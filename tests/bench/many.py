@@ -159,9 +159,9 @@ def finished(bench: Bench, ids: Sequence[str]) -> list[str]:
 
 
 def growth(quick: bool) -> Iterator[Row]:
-    """The same work once, ten times and a hundred times: what each of them costs."""
-    counts = (1, 4, 12) if quick else (1, 10, 100)
-    settings = {"DELEGATE_CONCURRENCY_OPENAI_BENCH": "6"}
+    """The same work once, ten, a hundred and a thousand times: what each of them costs."""
+    counts = (1, 4, 12) if quick else (1, 10, 100, 1000)
+    settings = {"DELEGATE_CONCURRENCY_OPENAI_BENCH": "6", "DELEGATE_MAX_QUEUE": "2000"}
     with temporary_folder() as place, model("repair", place) as answering, stack(answering, **settings) as bench:
         finished(bench, submitted(bench, 2))
         for count in counts:

@@ -71,6 +71,15 @@ def _pss_kb(process: psutil.Process) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
+def most_resident_mb(pid: int) -> float:
+    """The most memory that it has had at once so far, shared pages included; 0 for one that has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
+
+
 def cost_of(root: int) -> Cost:
     processes = tree(root)
     return Cost(cpu_seconds(processes), wakeups(processes), pss_mb(processes), len(processes))

@@ -56,6 +56,15 @@ class Prefect:
         self.ended(flow_run_id)
         return waited_for(whole)
 
+    def steps(self, flow_run_id: str, count: int) -> list[dict[str, Any]]:
+        """Its task runs, once so many are there: the server writes them down together, a second later at most."""
+
+        def whole() -> list[dict[str, Any]] | None:
+            found = self.find("task_runs", flow_run_id, sort="EXPECTED_START_TIME_ASC")
+            return found if len(found) >= count else None
+
+        return waited_for(whole)
+
     def _run(self, flow_run_id: str) -> dict[str, Any]:
         return self._client.get(f"flow_runs/{flow_run_id}").raise_for_status().json()
 
@@ -95,9 +104,9 @@ def test_a_verified_run_is_a_chain_with_its_artifacts_and_a_full_bar(
     run_id, name = receipt["flow_run_id"], receipt["id"]
     run = prefect.ended(run_id)
 
-    steps = prefect.find("task_runs", run_id, sort="EXPECTED_START_TIME_ASC")
-    before = {step["name"]: _before(step, steps) for step in steps}
     order = ["prepare", "worktree", "agent", "collect", "verify", "record"]
+    steps = prefect.steps(run_id, len(order))
+    before = {step["name"]: _before(step, steps) for step in steps}
     assert before == {step: order[max(0, at - 1) : at] for at, step in enumerate(order)}
 
     artifacts = {found["key"]: found for found in prefect.find("artifacts", run_id)}

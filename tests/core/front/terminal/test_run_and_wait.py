@@ -196,6 +196,14 @@ def test_waiting_for_several_gives_one_line_each_in_order_and_the_worst_code(fro
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [second, first]
 
 
+@pytest.mark.parametrize("text", ["nan", "-1", "-inf"])
+def test_waiting_for_no_number_of_seconds_is_refused(stacked: Front, call: Call, text: str):
+    submitted = stacked.service().submit(stacked.card())
+    done = call("wait", submitted.id, f"--timeout={text}")
+    assert (done.code, done.stdout) == (2, "")
+    assert f"--timeout {text}: must be 0 or more seconds" in done.stderr
+
+
 def test_waiting_stops_at_its_timeout_with_exit_code_3(stacked: Front, call: Call):
     submitted = stacked.service().submit(stacked.card())
 
