@@ -27,6 +27,7 @@ from deployments.launcher.client import QUESTION_VARIABLE, QUESTIONS, name_of
 from deployments.launcher.left_out import complete_models, know_certificates, prefect_settings
 from deployments.launcher.monitor import watch
 from deployments.launcher.runs import launched_runs
+from deployments.launcher.shared_heap import share_heap
 from deployments.prefect_internals import FLOW_PROCESS, problem
 from deployments.processes import adopt_orphans, end_with_parent
 
@@ -68,9 +69,10 @@ def main() -> None:
     _find_walls()
     listener = _listener(socket_path)
     gc.collect()
+    immortal = share_heap()
     gc.freeze()  # a collection in a child would copy the shared pages
     signal.signal(signal.SIGCHLD, _collect)
-    _say(f"ready on {socket_path}, {threading.active_count()} thread(s)")
+    _say(f"ready on {socket_path}, {threading.active_count()} thread(s), {immortal} objects uncounted")
     while True:
         connection, _ = listener.accept()
         peer = _peer(connection)
