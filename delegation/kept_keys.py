@@ -30,7 +30,7 @@ def clear_keys(home: Home, *, keep_days: float) -> int:
     store = RecordStore(home)
     wanted = _wanted_by_nights(home, keep_days) | _wanted_by_comparisons(home, keep_days)
     for delegation_id in store.ids():
-        wanted |= _wanted_by(store.folder(delegation_id), keep_days)
+        wanted |= _wanted_by(store, delegation_id, keep_days)
     return forget_unused(home, wanted, unused_for_seconds=DAY_SECONDS)
 
 
@@ -50,14 +50,28 @@ def _wanted_by_comparisons(home: Home, keep_days: float) -> set[str]:
     return {found.decode() for path in needed for found in _REFERENCE.findall(_bytes_of(path))}
 
 
-def _wanted_by(folder: Path, keep_days: float) -> set[str]:
-    ended_before = _seconds_since_its_end(folder / "receipt.json")
+def _wanted_by(store: RecordStore, delegation_id: str, keep_days: float) -> set[str]:
+    folder = store.folder(delegation_id)
+    ended_before = None if _is_done_again(store, delegation_id) else _seconds_since_its_end(folder / "receipt.json")
     if ended_before is not None and ended_before > keep_days * DAY_SECONDS:
         return set()
     references = {found.decode() for found in _REFERENCE.findall(_bytes_of(folder / "request.json"))}
     if ended_before is not None and ended_before > DAY_SECONDS:
         return {reference for reference in references if not reference.startswith("secret:own-")}
     return references
+
+
+def _is_done_again(store: RecordStore, delegation_id: str) -> bool:
+    """As `standing.ended` has it; the times of the files spare the reading of nearly all."""
+    folder = store.folder(delegation_id)
+    try:
+        ended_at = (folder / "receipt.json").stat().st_mtime
+        if (folder / "status.json").stat().st_mtime <= ended_at:
+            return False
+    except FileNotFoundError:
+        return False
+    progress = store.status(delegation_id)
+    return progress is not None and progress.step != "done" and progress.updated_at.timestamp() > ended_at
 
 
 def _seconds_since_its_end(receipt: Path) -> float | None:

@@ -24,6 +24,7 @@ from delegation.files import text_or_none
 from delegation.home import Home
 from delegation.receipt import Receipt
 from delegation.records import RecordStore
+from delegation.records.standing import ended, ended_receipt
 
 DAY_SECONDS = 24 * 3600.0
 GIB = 1024**3
@@ -105,12 +106,12 @@ def prune(home: Home, policy: Policy, *, only_look: bool = False) -> tuple[Swept
 
 def prune_branches(home: Home, *, only_look: bool = False) -> tuple[Swept, ...]:
     """Delete the branches `delegate/<id>` of ended delegations, in all their repositories, that are as we left them."""
-    ended: dict[str, set[str]] = {}
-    for summary in RecordStore(home).summaries(None):
-        if summary.entry and summary.receipt:
-            ended.setdefault(summary.entry.repo, set()).add(summary.id)
     found: list[Swept] = []
-    for repo, ids in ended.items():
+    by_repo: dict[str, set[str]] = {}
+    for summary in RecordStore(home).summaries(None):
+        if summary.entry and ended(summary.receipt, summary.progress):
+            by_repo.setdefault(summary.entry.repo, set()).add(summary.id)
+    for repo, ids in by_repo.items():
         try:
             found += sweep_branches(Path(repo), ids, only_look=only_look) if Path(repo).is_dir() else ()
         except DelegateError as error:
@@ -119,10 +120,10 @@ def prune_branches(home: Home, *, only_look: bool = False) -> tuple[Swept, ...]:
 
 
 def _why_wanted(home: Home, entry: Entry, policy: Policy) -> str | None:
-    """That its delegation has not ended, or failed so lately that somebody may still want to look or go on."""
+    """That its delegation goes on, or failed so lately that somebody may still want to look or go on."""
     receipt = _receipt(home, entry.delegation_id)
     if receipt is None:
-        return "its delegation has no receipt: it has not ended"
+        return "its delegation has not ended"
     days = _age_seconds(receipt) / DAY_SECONDS
     if receipt.outcome not in ("failed", "cancelled") or days >= policy.keep_days:
         return None
@@ -146,7 +147,7 @@ def _over_budget(home: Home, entries: tuple[Entry, ...], policy: Policy) -> set[
 def _receipt(home: Home, delegation_id: str) -> Receipt | None:
     """None also for one that cannot be read: what is not understood is not cleared away."""
     try:
-        return RecordStore(home).receipt(delegation_id)
+        return ended_receipt(RecordStore(home), delegation_id)
     except (ValidationError, DelegateError, OSError, ValueError):
         return None
 

@@ -17,10 +17,7 @@ from typing import Any, NoReturn
 
 from delegation.errors import DelegateError, StackError
 from delegation.files import publish
-from delegation.ids import is_id
-from delegation.reading.kept import Kept
-from delegation.records import RecordStore
-from delegation.shared_state import SharedState, budgets, projects, tickets
+from delegation.shared_state import SharedState
 from deployments.configuration import configuration
 from deployments.control import ALREADY_KEPT
 from deployments.places import Places
@@ -29,6 +26,7 @@ from deployments.registration.queues import bucket_limits
 from deployments.stack import Stack, ignore_signals
 from deployments.upkeep.lately import LatelyEnded
 from deployments.upkeep.leases import SlotKeeper
+from deployments.upkeep.left_holds import LeftHolds
 from deployments.upkeep.lost import write_lost_receipt, write_receipt_of_end
 from deployments.upkeep.night_schedules import NightSchedules
 from deployments.upkeep.pools_table import PoolsTable
@@ -58,7 +56,9 @@ class Keeper:
         self._trees = TreeSweep(stack.configuration, _say)
         self._slots = None if stack.connection.foreign else SlotKeeper(rest, self._places)
         self._sweeper = Sweeper(rest, self._places, worker_name(self._places), _give_up(stack), self._free, _say)
-        self._pools = None if stack.connection.foreign else PoolsTable(rest, stack.database.url)
+        self._pools = None if stack.connection.foreign else PoolsTable(rest)
+        self._state = SharedState(stack.database.url)  # kept open: a new connection is a new process of the database
+        self._holds = LeftHolds(self._places.home, self._state)
         self._lately = LatelyEnded(rest)
         self._unrecorded = UnrecordedEnds(rest, self._places.home, self._record_end, _say)
         self._nights = NightSchedules(rest, self._places.home, _say)
@@ -104,7 +104,7 @@ class Keeper:
                 self._tend_slots(self._slots, self._pools)
             self._nights.mend()
             self._questions.end()
-            self._settle_ended()
+            self._holds.settle()
         except StackError as error:
             _say(f"sweep: {error}")
 
@@ -122,39 +122,14 @@ class Keeper:
         limits = bucket_limits(self._rest)
         for name in slots.correct(limits):
             _say(f"limit {name}: active slots set to its living leases")
-        pools.refresh(limits)
-
-    def _settle_ended(self) -> None:
-        """Places in line and money set aside of delegations that are over, whose process did not come to give back."""
-        records, questions, now = RecordStore(self._places.home), Kept(self._places.home), datetime.now(UTC)
-        left = questions.left("holds")  # all others are under way, here or on another host
-
-        def is_over(delegation_id: str) -> bool:
-            if delegation_id in left:
-                return True
-            if not is_id(delegation_id) or not (records.folder(delegation_id) / "receipt.json").exists():
-                return False
-            progress = records.status(delegation_id)  # one that is tried again has a receipt from before
-            return progress is None or progress.step == "done"
-
-        with SharedState(self._stack.database.url) as state:
-            tickets.sweep(state, alive=lambda holder: not is_over(holder), now=now)
-            projects.sweep(state, alive=lambda holder: not is_over(holder), now=now)
-            for reservation in budgets.unsettled(state):
-                if is_over(reservation.delegation_id):
-                    budgets.settle(state, reservation.delegation_id, now=now)
-        for question_id in left:
-            questions.unmark(question_id, "holds")
+        pools.refresh(limits, self._state)
 
     def _free(self, run: FlowRun) -> None:
         """What a dead process held is free at once, and not when its leases end."""
         if self._slots and self._slots.free(run.id):
             _say(f"flow run {run.id}: its slot is free again")
         if run.delegation_id is not None:
-            with SharedState(self._stack.database.url) as state:
-                tickets.leave(state, run.delegation_id, now=datetime.now(UTC))
-                projects.leave(state, run.delegation_id, now=datetime.now(UTC))
-                budgets.settle(state, run.delegation_id, now=datetime.now(UTC))
+            self._holds.free(run.delegation_id)
 
     def _record_end(self, parameters: dict[str, Any], state: dict[str, Any]) -> None:
         _tell(write_receipt_of_end(parameters, state, configuration=self._stack.configuration))

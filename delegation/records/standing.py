@@ -12,6 +12,12 @@ def ended(receipt: Receipt | None, progress: Progress | None) -> Receipt | None:
     return receipt if progress.updated_at <= receipt.ended_at else None
 
 
+def ended_receipt(records: RecordStore, delegation_id: str) -> Receipt | None:
+    """That of one that has ended, None for one that goes on or is being done again. Raises as `receipt` does."""
+    receipt = records.receipt(delegation_id)
+    return ended(receipt, records.status(delegation_id)) if receipt else None
+
+
 def unfinished(records: RecordStore) -> list[str]:
     """The ids of all that have not ended, newest first. A record that cannot be read is not among them."""
     return [delegation_id for delegation_id in records.ids() if _works(records, delegation_id)]

@@ -19,28 +19,24 @@ _BETWEEN_SECONDS = 60.0
 class PoolsTable:
     """Writes the table once a minute at most, since every writing is kept as a version."""
 
-    def __init__(self, rest: PrefectRest, database_url: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rest, self._database_url, self._clock = rest, database_url, clock
+    def __init__(self, rest: PrefectRest, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rest, self._clock = rest, clock
         self._written_at: float | None = None
         self._written: list[dict[str, Any]] | None = None
 
-    def refresh(self, limits: Sequence[Mapping[str, Any]]) -> bool:
+    def refresh(self, limits: Sequence[Mapping[str, Any]], state: SharedState) -> bool:
         """From the limits of all buckets as the server has them; whether it was written. Raises StackError when server
         or tables do not answer."""
         if self._written_at is not None and self._clock() - self._written_at < _BETWEEN_SECONDS:
             return False
-        rows = table_of(self._pools(limits))
+        ceilings = {each["name"].removeprefix(LIMIT_PREFIX): int(each["limit"]) for each in limits}
+        rows = table_of(pools_of(state, ceilings, now=datetime.now(UTC)))
         if rows == (self._written or []):
             return False
         body = {"key": KEY, "type": "table", "data": json.dumps(rows), "description": "Pools of slots, as they stood"}
         self._rest.call("POST", "/artifacts/", body)
         self._written_at, self._written = self._clock(), rows
         return True
-
-    def _pools(self, limits: Sequence[Mapping[str, Any]]) -> Pools:
-        ceilings = {each["name"].removeprefix(LIMIT_PREFIX): int(each["limit"]) for each in limits}
-        with SharedState(self._database_url) as state:
-            return pools_of(state, ceilings, now=datetime.now(UTC))
 
 
 def table_of(pools: Pools) -> list[dict[str, Any]]:

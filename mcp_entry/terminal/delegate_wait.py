@@ -22,11 +22,11 @@ from delegation.harnesses.sanitising import one_line, safe_json
 from delegation.ids import may_name_one
 from delegation.outcome import exit_code_of
 from delegation.receipt import Receipt
+from delegation.records.standing import ended_receipt
 from mcp_entry.stack.pauses import LOOK_SECONDS, Pauses
 from mcp_entry.terminal.common import Patience, checked_patience, service
 from mcp_entry.terminal.exits import CANNOT, OK, OTHER_OUTCOME, STOPPED_WAITING
 from mcp_entry.verbs.program_jobs import job_of, status_of_receipt
-from mcp_entry.verbs.progress import finished
 from mcp_entry.verbs.service import Service
 from mcp_entry.verbs.watching import Watch
 
@@ -108,7 +108,7 @@ class Waiter:
             job.fields = {"id": job.id, "status": "lost", "error": one_line(str(error))}
 
     def _see(self, job: _Job, job_id: str) -> None:
-        receipt = finished(self.verbs.records, job_id)
+        receipt = ended_receipt(self.verbs.records, job_id)
         interval = self.verbs.settings.wait_interval_seconds
         if receipt is None and (job.asked_at is None or self.clock() - job.asked_at >= interval):
             job.asked_at = self.clock()

@@ -2,8 +2,8 @@
 
 from delegation.errors import NotFoundError
 from delegation.records import RecordStore
+from delegation.records.standing import ended_receipt
 from mcp_entry.stack.prefect_api import FlowRun, PrefectApi
-from mcp_entry.verbs.progress import finished
 
 
 def end(records: RecordStore, api: PrefectApi, delegation_id: str) -> FlowRun | None:
@@ -11,7 +11,7 @@ def end(records: RecordStore, api: PrefectApi, delegation_id: str) -> FlowRun | 
     known = records.entry(delegation_id).flow_run_id
     run = api.flow_run(known) if known else api.flow_run_tagged(delegation_id)
     after = api.cancel(run.id) if run else None
-    if after is not None and after.state == "CANCELLED" and finished(records, delegation_id) is None:
+    if after is not None and after.state == "CANCELLED" and ended_receipt(records, delegation_id) is None:
         _close(records, delegation_id, after)
     return after
 

@@ -28,9 +28,9 @@ from delegation.harnesses.result import JobStatus, status_of
 from delegation.harnesses.sanitising import one_line, poll_text
 from delegation.models.buckets import limit_name_of
 from delegation.receipt import Receipt
+from delegation.records.standing import ended_receipt
 from delegation.request import DelegationRequest
 from mcp_entry.verbs.cards import checked_card
-from mcp_entry.verbs.progress import finished
 from mcp_entry.verbs.results import Started
 from mcp_entry.verbs.service import Service
 
@@ -86,7 +86,7 @@ def job_fields(verbs: Service, harness: HarnessName, text: str) -> dict[str, Any
 
 def job_of(verbs: Service, job_id: str) -> dict[str, Any]:
     """The same for a whole id, of whatever program. Raises DelegateError where its record cannot be read."""
-    request, receipt = verbs.records.request(job_id), finished(verbs.records, job_id)
+    request, receipt = verbs.records.request(job_id), ended_receipt(verbs.records, job_id)
     fields = _unfinished(verbs, request) if receipt is None else _ended(verbs, request, receipt)
     warning = quota_in(request.warnings)
     told = {} if warning is None else {"warning": one_line(warning)}

@@ -1,18 +1,12 @@
 """Where a delegation stands, read from its record alone."""
 
 from delegation.receipt import Receipt
-from delegation.records import Progress, RecordStore, Summary
+from delegation.records import Progress, Summary
 from delegation.records.standing import ended
 
 
-def finished(records: RecordStore, delegation_id: str) -> Receipt | None:
-    """The receipt of one that has ended, None for one that goes on or is being done again."""
-    receipt = records.receipt(delegation_id)
-    return ended(receipt, records.status(delegation_id)) if receipt else None
-
-
 def receipt_of(summary: Summary) -> Receipt | None:
-    """The same, of a record that was read before."""
+    """That of one that has ended, None for one that goes on or is being done again."""
     return ended(summary.receipt, summary.progress)
 
 

@@ -14,8 +14,8 @@ from delegation.ids import COMPARISON_PREFIX
 from delegation.places import expanded
 from delegation.receipt import Receipt
 from delegation.records import RecordStore, Summary
+from delegation.records.standing import ended_receipt
 from delegation.settings import Settings
-from mcp_entry.verbs.progress import finished
 from mcp_entry.verbs.rerun.changes import Changes, RerunFrom
 from mcp_entry.verbs.results import AppliedBranch, AppliedPatch, AppliedSet, Cancelled, PatchFile, Started
 
@@ -121,7 +121,7 @@ class Service:
     def receipt(self, text: str) -> Receipt:
         """The receipt of a delegation that has ended. Raises UsageError for one that has not."""
         delegation_id = self.identify(text)
-        receipt = finished(self.records, delegation_id)
+        receipt = ended_receipt(self.records, delegation_id)
         if receipt is None:
             raise UsageError(f"{delegation_id!r} has not ended: `delegate wait {delegation_id}` waits for it")
         return receipt
@@ -220,7 +220,7 @@ class Service:
             if text.strip().startswith(COMPARISON_PREFIX) or self.comparing.is_known(text):
                 return self.comparing.cancel(text)
             raise
-        receipt = finished(self.records, delegation_id)
+        receipt = ended_receipt(self.records, delegation_id)
         if receipt is not None:
             return Cancelled(delegation_id, receipt.outcome, had_ended=True)
         with connection(self.settings).prefect() as api:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from delegation.errors import StackError, StackNotRunning
 from delegation.receipt import Receipt
 from delegation.records import Progress, RecordStore
+from delegation.records.standing import ended_receipt
 from delegation.settings import Settings
 from mcp_entry.stack import access
 from mcp_entry.stack.prefect_api import FlowRun
 from mcp_entry.stack.run_end import RESUME_SECONDS
 from mcp_entry.verbs.lost import close_without_flow
-from mcp_entry.verbs.progress import finished, progress_line
+from mcp_entry.verbs.progress import progress_line
 
 LOOK_SECONDS = 0.2
 _ASK_SECONDS = 2.0
@@ -41,7 +42,7 @@ class Watch:
 
     def look(self) -> Receipt | None:
         """The receipt once there is one. Raises StackNotRunning when nobody works on it."""
-        receipt = finished(self.records, self.delegation_id)
+        receipt = ended_receipt(self.records, self.delegation_id)
         if receipt is not None:
             return receipt
         now = self.clock()
@@ -89,10 +90,10 @@ class Watch:
             self._ended_at = now
         if now - self._ended_at < self._grace_seconds(run):
             return None
-        receipt = finished(self.records, self.delegation_id)
+        receipt = ended_receipt(self.records, self.delegation_id)
         if receipt is None and self._was_not_handed_over(run):
             self.records.write_status(self.delegation_id, Progress(step="done", detail=None))
-            receipt = finished(self.records, self.delegation_id)
+            receipt = ended_receipt(self.records, self.delegation_id)
         return receipt or close_without_flow(self.records.request(self.delegation_id), run)
 
     def _was_not_handed_over(self, run: FlowRun | None) -> bool:

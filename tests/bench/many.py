@@ -10,9 +10,9 @@ from pathlib import Path
 from delegation.card import Card
 from delegation.models.buckets import queue_limit
 from delegation.records import RecordStore
+from delegation.records.standing import ended_receipt
 from delegation.settings import load_settings
 from deployments.launcher.runs import launched_runs
-from mcp_entry.verbs.progress import finished as receipt_of
 from mcp_entry.verbs.service import Service
 from tests.bench.model import BRIEF_SECONDS, SLOW_SECONDS, Model, model
 from tests.bench.rows import Aim, Row, at_most
@@ -148,7 +148,7 @@ def finished(bench: Bench, ids: Sequence[str]) -> list[str]:
     deadline = time.monotonic() + _LONGEST_SECONDS
     while open_ids and time.monotonic() < deadline:
         for each in list(open_ids):
-            receipt = receipt_of(records, each)
+            receipt = ended_receipt(records, each)
             if receipt is not None:
                 outcomes.append(receipt.outcome)
                 open_ids.remove(each)

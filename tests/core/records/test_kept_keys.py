@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from delegation.home import Home
 from delegation.ids import new_id
 from delegation.kept_keys import DAY_SECONDS, clear_keys
+from delegation.records import Progress, Step
 from delegation.secrets import keep
 
 
@@ -69,6 +71,22 @@ def test_a_key_of_one_failed_delegation_alone_stays_a_day(home: Home):
     record(home, before, "failed", days_ago=1.5)
     clear_keys(home, keep_days=7)
     assert left(home) == {today}
+
+
+@pytest.mark.parametrize(
+    ("step", "minutes_later", "stays"), [("agent", 10, True), ("agent", -10, False), ("done", 10, False)]
+)
+def test_a_key_of_one_that_failed_long_ago_stays_while_it_is_done_again(
+    home: Home, step: Step, minutes_later: float, stays: bool
+):
+    """What says that it goes on is newer than its receipt."""
+    mine, ended_at = stored(home, "a", owner="x"), datetime.now(UTC) - timedelta(days=9)
+    folder = record(home, mine, "failed", days_ago=9)
+    moment = ended_at + timedelta(minutes=minutes_later)
+    (folder / "status.json").write_text(Progress(step=step, updated_at=moment).model_dump_json())
+    os.utime(folder / "status.json", (moment.timestamp(), moment.timestamp()))
+    clear_keys(home, keep_days=7)
+    assert left(home) == ({mine} if stays else set())
 
 
 def test_a_key_that_was_just_given_stays_before_any_record_names_it(home: Home):

@@ -4,17 +4,19 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from front import Front, Ran
 
+from delegation import kept_trees
 from delegation.checkout.ledger import Ledger
 from delegation.records import Progress, RecordStore
 from delegation.scripted.endpoint import Call as ToolCall
 from delegation.scripted.endpoint import ScriptedEndpoint, Turn
-from delegation.steps import make_worktree
+from delegation.steps import collect, make_worktree
 from mcp_entry.verbs import in_place
 from tests.core.front.verbs.test_bringing_home import adding
 
@@ -138,10 +140,28 @@ def test_a_dry_run_of_prune_gives_the_reason_of_each(front: Front, call: Call):
     front.end(ids[1], "failed")
     front.end(ids[2], "verified")
     said = {line.split()[1]: line for line in call("worktrees", "prune", "--dry-run").stdout.splitlines()}
-    assert said[ids[0]].endswith("its delegation has no receipt: it has not ended")
+    assert said[ids[0]].endswith("its delegation has not ended")
     assert said[ids[1]].endswith("failed 0.0 days ago, and kept for 7: `--older-than` says otherwise")
     assert said[ids[2]].startswith("removable")
     assert "first a ref gets its work" in said[ids[2]]
+
+
+def test_one_that_is_done_again_keeps_its_tree_and_its_branch_whatever_the_limits_say(front: Front):
+    over, again = front.keep(number=1), front.keep(number=2)
+    for delegation_id in (over, again):
+        tree = make_worktree(front.records.request(delegation_id))
+        (Path(tree.root) / "new").write_text("x")
+        collect(front.records.request(delegation_id), tree)
+        tree.ledger.release(tree.name)
+        receipt = front.end(delegation_id, "failed")
+    later = (receipt.ended_at or receipt.created_at) + timedelta(minutes=1)
+    front.records.write_status(again, Progress(step="submitted", updated_at=later))
+
+    home, nothing_stays = front.settings.home, kept_trees.Policy(keep_days=0, budget_bytes=0)
+    trees = {each.name: each for each in kept_trees.prune(home, nothing_stays, only_look=True)}
+    assert (trees[over].action, trees[again].reason) == ("removable", "its delegation has not ended")
+    branches = [each.name for each in kept_trees.prune_branches(home, only_look=True)]
+    assert [name for name in branches if over in name] == branches != []
 
 
 def test_a_tree_that_is_worked_in_is_waited_for(front: Front, call: Call):

@@ -3,7 +3,6 @@
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from delegation.home import Home
 from delegation.reading.kept import Kept
 from delegation.shared_state import SharedState, budgets, migrate, tickets
 from delegation.stack_state import ProcessId
-from deployments.keeper import Keeper
+from deployments.upkeep.left_holds import LeftHolds
 from deployments.upkeep.questions import LeftQuestions
 
 KILLED, LIVING, ELSEWHERE = (f"rd-20261130t16052729{number}-fvre" for number in range(3))
@@ -75,10 +74,7 @@ def test_a_killed_question_holds_no_place_and_no_money_and_every_other_one_keeps
         for name in (KILLED, LIVING, ELSEWHERE):
             tickets.take(state, "b", holder=name, ceiling=3, now=now)
             budgets.reserve(state, name, repository="r", night_id=None, limits=limits, expected_usd=1.0, now=now)
-        keeper: Any = SimpleNamespace(
-            _places=SimpleNamespace(home=home), _stack=SimpleNamespace(database=SimpleNamespace(url=url))
-        )
-        Keeper._settle_ended(keeper)
+        LeftHolds(home, state).settle()
         assert tickets.standing(state, now=now)["b"].holders == (LIVING, ELSEWHERE)
         assert [each.delegation_id for each in budgets.unsettled(state)] == [LIVING, ELSEWHERE]
     assert (Kept(home).left("holds"), (home.reading / "questions" / f"{LIVING}.holds").exists()) == ([], True)

@@ -128,7 +128,7 @@ def test_the_table_says_how_the_pools_stand_and_what_changed_last(url: str, stat
     caps.throttled(state, "b", ceiling=3, hint_seconds=2, now=now)
     until = now + timedelta(hours=1)
     cooldowns.begin(state, "b", until=until, kind="quota", reason="used up", now=now)
-    assert PoolsTable(rest, url).refresh(rest.limits)  # pyright: ignore[reportArgumentType]
+    assert PoolsTable(rest).refresh(rest.limits, state)  # pyright: ignore[reportArgumentType]
     ((row,),) = written(rest)
     assert (row["pool"], row["limit"], row["at once now"]) == ("b", 3, 1)
     assert (row["in use"], row["waiting now"], row["waiting night"]) == (1, 0, 1)
@@ -138,12 +138,12 @@ def test_the_table_says_how_the_pools_stand_and_what_changed_last(url: str, stat
 
 def test_the_table_is_written_once_a_minute_at_most_and_only_when_something_changed(url: str, state: SharedState):
     rest, clock = Rest(), [0.0]
-    table = PoolsTable(rest, url, clock=lambda: clock[0])  # pyright: ignore[reportArgumentType]
-    assert table.refresh(rest.limits)
+    table = PoolsTable(rest, clock=lambda: clock[0])  # pyright: ignore[reportArgumentType]
+    assert table.refresh(rest.limits, state)
     tickets.take(state, "b", holder="one", ceiling=3, priority="now", now=datetime.now(UTC))
-    assert not table.refresh(rest.limits)
+    assert not table.refresh(rest.limits, state)
     clock[0] = 61.0
-    assert table.refresh(rest.limits)
+    assert table.refresh(rest.limits, state)
     clock[0] = 130.0
-    assert not table.refresh(rest.limits)
+    assert not table.refresh(rest.limits, state)
     assert [row[0]["in use"] for row in written(rest)] == [0, 1]
