@@ -72,6 +72,7 @@ SERVER = Leaning(
         "prefect.utilities.schema_tools.validation": ("_VALIDATOR",),
         "docket.worker": ("minimum_check_interval", "scheduling_resolution"),
         "burner_redis.pubsub": ("PubSub", "_queue_get", "_queue"),
+        "uvicorn.server": ("main_loop", "on_tick"),
     },
 )
 

@@ -41,7 +41,7 @@ from deployments.launcher.left_out import related_variable
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
-_SELDOM_SECONDS, _OFTEN_SECONDS = 10.0, 0.5
+_SELDOM_SECONDS, _OFTEN_SECONDS = 30.0, 0.5
 _BETWEEN_SECONDS = 0.05  # many events at once are one look
 _AFTER_TROUBLE_SECONDS = 2.0
 _DECIDING_SECONDS = 10.0

@@ -22,6 +22,7 @@ from deployments.prefect_internals import SERVER, problem
 _BACKGROUND = timedelta(seconds=5)
 _AUTOMATIONS = timedelta(seconds=60)
 _LISTEN_AT_FIRST_SECONDS, _LISTEN_SECONDS = 0.02, 1.0
+_TURN_SECONDS, _TURNS_TOGETHER = 0.5, 5
 _MOST_SCHEMAS = 1000
 _LIBRARYS_WORKER = "Worker"  # docket's, which is Prefect's dependency and none of ours
 
@@ -30,6 +31,7 @@ def work_less() -> None:
     look_seldom_for_planned_work()
     listen_without_threads()
     tidy_automations_seldom()
+    turn_seldom()
     bind_plain_moments()
     judge_each_schema_once()
 
@@ -80,6 +82,20 @@ def tidy_automations_seldom() -> None:
         return usual(max(every, _AUTOMATIONS))
 
     triggers.evaluate_periodically = evaluate_seldom
+
+
+def turn_seldom() -> None:
+    """The web server looks ten times a second whether it is to end, and writes the date of its answers every tenth
+    time. Twice a second is soon enough."""
+    web_server: Any = importlib.import_module("uvicorn").Server
+
+    async def main_loop(self: Any) -> None:
+        turn = 0
+        while not await self.on_tick(turn):
+            await asyncio.sleep(_TURN_SECONDS)
+            turn += _TURNS_TOGETHER
+
+    web_server.main_loop = main_loop
 
 
 def bind_plain_moments() -> None:

@@ -65,7 +65,7 @@ def test_only_what_is_due_is_started_and_the_next_look_is_when_more_becomes_due(
 
 
 def test_while_it_hears_the_server_it_looks_seldom_and_else_often():
-    assert looked(worker(Server()))[1] == 10
+    assert looked(worker(Server()))[1] == 30
     assert looked(worker(Server(), listens=False))[1] == 0.5
 
 
@@ -149,7 +149,7 @@ def test_a_run_that_is_announced_before_it_can_be_seen_is_looked_for_until_it_is
         server.found = [run]
         return [*pauses, await made._look()]
 
-    assert asyncio.run(looks()) == [0.1, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0]
+    assert asyncio.run(looks()) == [0.1, 0.1, 0.2, 0.4, 0.8, 1.6, 30.0]
 
 
 def test_a_run_that_has_to_wait_for_room_is_not_looked_for_for_ever(monkeypatch: pytest.MonkeyPatch):
@@ -162,7 +162,7 @@ def test_a_run_that_has_to_wait_for_room_is_not_looked_for_for_ever(monkeypatch:
         clock.now += 3.5
         return await made._look()
 
-    assert asyncio.run(look()) == 10
+    assert asyncio.run(look()) == 30
 
 
 async def _nothing(flow_run_response: list[Any]) -> list[Any]:

@@ -63,6 +63,26 @@ def test_a_message_of_the_background_library_comes_without_a_thread(as_it_comes:
     assert asyncio.run(story()) == (None, b"hello", [])
 
 
+def test_the_web_server_turns_twice_a_second_dates_its_answers_and_ends_when_asked(as_it_comes: pytest.MonkeyPatch):
+    import uvicorn
+
+    as_it_comes.setattr(quiet_server, "_TURN_SECONDS", 0.01)
+    as_it_comes.setattr(uvicorn.Server, "main_loop", uvicorn.Server.main_loop)
+    quiet_server.turn_seldom()
+    server, turns = uvicorn.Server(uvicorn.Config("nowhere:app")), list[int]()
+    usual = server.on_tick
+
+    async def on_tick(turn: int) -> bool:
+        turns.append(turn)
+        server.should_exit = len(turns) == 4
+        return await usual(turn)
+
+    as_it_comes.setattr(server, "on_tick", on_tick)
+    asyncio.run(server.main_loop())
+    assert turns == [0, 5, 10, 15]
+    assert [name for name, _ in server.server_state.default_headers] == [b"date"]
+
+
 @pytest.mark.parametrize(("asked", "seconds"), [(timedelta(seconds=5), 60), (timedelta(minutes=5), 300)])
 def test_automations_are_tidied_seldom(as_it_comes: pytest.MonkeyPatch, asked: timedelta, seconds: float):
     from prefect.server.events import triggers
