@@ -21,6 +21,9 @@ from tasks.reading import new_run
 _QUICK_SECONDS = 0.3
 """So long nothing else is done: a quick answer is recorded after it is out, a slow one while the reader thinks."""
 
+_GIVING_UP_SECONDS = 5.0
+_WENT_DOWN = "the stack went down, or Prefect ended the flow run of the question"
+
 
 def main(before_recording: Callable[[], None] = lambda: None) -> int:
     """Answer the question and record it. What whoever waits hears is `steps.reading.Answering`'s to say."""
@@ -37,6 +40,9 @@ def main(before_recording: Callable[[], None] = lambda: None) -> int:
         with steps.recorded(question_id):
             _record(question)
     finally:
+        if not only_records and not question.wait_settled(0):  # Prefect has ended its run, and with it this process
+            give_up()
+            question.wait_settled(_GIVING_UP_SECONDS)
         if steps.was_given_up(question_id) or (only_records and not question.was_stopped):
             steps.forget(question_id)  # whoever asked sees to the record of one that is left
     return 0
@@ -44,7 +50,7 @@ def main(before_recording: Callable[[], None] = lambda: None) -> int:
 
 def _give_up(question: UnderWay) -> None:
     wanted = steps.was_given_up(question.question.id)
-    question.give_up(Cancelled("the question was cancelled") if wanted else StackError("the stack went down"))
+    question.give_up(Cancelled("the question was cancelled") if wanted else StackError(_WENT_DOWN))
 
 
 def _record(question: UnderWay) -> None:
