@@ -85,11 +85,38 @@ def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = N
     and what is allowed there; the value of a secret is never shown.
     """
     cwd = cwd or Path.cwd()
+    merged, from_file, refused = _environment(environ, cwd)
+    return _settings(merged, cwd, read_config(home_from(merged).config_file), from_file, refused)
+
+
+def settings_at_work(environ: Mapping[str, str] | None = None) -> Settings:
+    """The same for work under way, which a mistake made in a file meanwhile must not end: a `delegate.toml` that cannot
+    be read counts as empty, and a warning says so. Raises UsageError for a wrong variable."""
+    try:
+        return load_settings(environ)
+    except UsageError as error:
+        merged, from_file, refused = _environment(environ, Path.cwd())
+        return _settings(merged, Path.cwd(), ConfigFile(), from_file, (*refused, f"{error}: the file is left aside"))
+
+
+def environment(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Mapping[str, str]:
+    """The environment with `.env` beneath it, as `Settings.environ` has it. Raises UsageError for a damaged `.env`."""
+    return _environment(environ, cwd or Path.cwd())[0]
+
+
+def _environment(
+    environ: Mapping[str, str] | None, cwd: Path
+) -> tuple[dict[str, str], Mapping[str, str], tuple[str, ...]]:
+    """All of it, what came from `.env`, and what is refused there."""
     given = dict(os.environ if environ is None else environ)
     from_file, refused = _env_file(cwd / ".env", given)
-    merged = {**given, **from_file}
+    return {**given, **from_file}, from_file, refused
+
+
+def _settings(
+    merged: Mapping[str, str], cwd: Path, catalogue: ConfigFile, from_file: Mapping[str, str], warnings: tuple[str, ...]
+) -> Settings:
     home = home_from(merged)
-    catalogue = read_config(home.config_file)
     variables = _variables(merged, catalogue, home, cwd)
     _check_together(variables)
     return Settings.model_validate(
@@ -103,7 +130,7 @@ def load_settings(environ: Mapping[str, str] | None = None, cwd: Path | None = N
             "ceilings": _ceilings(merged),
             "catalogue": catalogue,
             "backends": _backends(variables, home, cwd),
-            "warnings": (*refused, *_misspelt(merged)),
+            "warnings": (*warnings, *_misspelt(merged)),
         },
         context={"environ": merged, "cwd": cwd},
     )

@@ -19,7 +19,7 @@ from deployments.report import Report
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
-        report = _COMMANDS[arguments.command](configuration(), arguments)
+        report = _COMMANDS[arguments.command](configuration(at_work=arguments.command != "up"), arguments)
     except StackNotRunning as error:
         return _failed(arguments, error, 4)
     except DelegateError as error:

@@ -10,7 +10,7 @@ from typing import Literal
 from delegation.home import Home
 from delegation.layout import pipeline_directory
 from delegation.records.retention import RecordPolicy, policy_of
-from delegation.settings import Settings, load_settings
+from delegation.settings import Settings, load_settings, settings_at_work
 from deployments.registration.buckets import Bucket, planned_buckets
 
 WORK_POOL = "delegations"
@@ -81,9 +81,12 @@ def keeper_fingerprint() -> str:
     return _digest(sorted((pipeline_directory() / "deployments").rglob("*.py")))
 
 
-def configuration(environ: Mapping[str, str] | None = None) -> Configuration:
-    """Read the settings. Raises UsageError naming the variable that makes no sense."""
-    settings = load_settings(environ)
+def configuration(environ: Mapping[str, str] | None = None, *, at_work: bool = False) -> Configuration:
+    """Read the settings, `at_work` also where `delegate.toml` cannot be read: what runs can be ended and looked at.
+
+    Raises UsageError naming the variable that makes no sense.
+    """
+    settings = settings_at_work(environ) if at_work else load_settings(environ)
     return Configuration(
         home=settings.home,
         server_port=settings.server_port,

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from delegation.errors import DelegateError
+from delegation.errors import DelegateError, UsageError
 from delegation.models.config_file import ModelTable
-from delegation.settings import Settings, load_settings
+from delegation.settings import Settings, load_settings, settings_at_work
 from delegation.stack_state import live_state
 from deployments.configuration import Configuration
 from deployments.kept import Kept, holder_of, is_free
@@ -38,16 +38,26 @@ class Finding:
 
 def doctor(configuration: Configuration) -> tuple[int, dict[str, Any], str]:
     """Exit code (2 when something needed is missing), JSON object, text."""
-    findings = list(_findings(configuration, load_settings()))
+    findings = list(_findings(configuration, settings_at_work()))
     broken = [finding for finding in findings if finding.verdict == "missing"]
     report = {"healthy": not broken, "findings": [asdict(finding) for finding in findings]}
     return (2 if broken else 0), report, "\n".join(_line(finding) for finding in findings)
+
+
+def _settings() -> Finding:
+    try:
+        found = load_settings()
+    except UsageError as error:
+        return Finding("settings", "missing", str(error), "put it right: until then nothing new is begun")
+    file = found.home.config_file
+    return Finding("settings", "ok", str(file) if file.exists() else f"as they come; {file} is not there")
 
 
 def _findings(configuration: Configuration, settings: Settings) -> Iterator[Finding]:
     yield Finding("python", "ok", f"{sys.version.split()[0]} at {sys.executable}")
     yield _git()
     yield _home(configuration)
+    yield _settings()
     yield _database(configuration)
     yield _port(configuration)
     yield _confinement()

@@ -6,13 +6,13 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 from delegation.models.buckets import limit_name_of
 from delegation.request import DelegationRequest
-from delegation.settings import load_settings
+from delegation.settings import settings_at_work
 from delegation.submitting import slots_of
 
 
 def ensure_limits(request: DelegationRequest) -> None:
     """Those of every model that may get the work: a run from the UI's form passed no front door that makes them."""
-    settings = load_settings()
+    settings = settings_at_work()
     with get_client(sync_client=True) as client:
         for endpoint in (request.endpoint, *request.chain):
             ensure_limit(client, endpoint.bucket, slots_of(settings, endpoint.bucket))

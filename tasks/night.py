@@ -36,7 +36,7 @@ from delegation.night.terms import Terms, end_of
 from delegation.night.values import Decision
 from delegation.notification.notice import Heard, hook_of
 from delegation.records.markdown import code
-from delegation.settings import load_settings
+from delegation.settings import settings_at_work
 from delegation.stack_state import live_state, run_url
 from tasks import notify
 
@@ -142,7 +142,7 @@ def tell_problem(terms: Terms, problem: DelegateError) -> None:
     try:
         settings = settings_for(terms.surroundings)
     except DelegateError:
-        settings = load_settings()
+        settings = settings_at_work()
     hook, url = hook_of(terms.notify, settings), _ui_url(settings.home)
     name = flow_run.get_name() or "night"
     notify.said(notice.tell_problem(hook, name, terms.cards, str(problem), home=settings.home, ui_url=url))

@@ -19,7 +19,7 @@ from delegation.records.labels import run_name_of, tags_of
 from delegation.records.report import patch_markdown, receipt_markdown
 from delegation.records.wording import explanation, size_of
 from delegation.request import DelegationRequest
-from delegation.settings import load_settings
+from delegation.settings import settings_at_work
 
 _STATE_NAMES: dict[Outcome, tuple[StateType, str]] = {
     "verified": (StateType.COMPLETED, "Verified"),
@@ -60,7 +60,7 @@ def _foreign(tags: Collection[str], request: DelegationRequest) -> set[str]:
 def show(receipt: Receipt) -> None:
     """Leave the receipt and the patch as artifacts, and the outcome as a tag of the run."""
     task = steps.records().request(receipt.id).card.task
-    page = receipt_markdown(receipt, task, CommandLines(load_settings()))
+    page = receipt_markdown(receipt, task, CommandLines(settings_at_work()))
     create_markdown_artifact(page, key=receipt.id, description=_description(receipt))
     if receipt.patch:
         size = f"Patch: {size_of(receipt.patch)}"

@@ -21,7 +21,7 @@ from delegation.receipt import Attempt
 from delegation.records import Progress
 from delegation.records.wording import count
 from delegation.request import DelegationRequest, Endpoint
-from delegation.settings import load_settings
+from delegation.settings import environment
 from delegation.steps.agent_sandbox import AgentSandbox, sandbox_of
 from delegation.steps.contacts import Contacts
 from delegation.steps.continuing import take_over_conversation
@@ -51,7 +51,7 @@ def work(
     started_at = datetime.now(UTC)
     sandbox = sandbox_of(request, worktree, home())
     endpoint = endpoint or request.endpoint
-    key = key_of(endpoint, load_settings().environ)
+    key = key_of(endpoint, environment())
     mask = known_secrets(request)
     trajectory = Trajectory(record_folder(request.id) / "trajectory.jsonl", secrets=mask.values)
     with (

@@ -12,7 +12,7 @@ from delegation.home import Home
 from delegation.process import NO_LITTER, Finished, Limit, child_environment, make_private_folders, run, shell
 from delegation.request import DelegationRequest
 from delegation.secrets import value_of
-from delegation.settings import load_settings
+from delegation.settings import environment
 
 _STDOUT = Limit(head=6_000, tail=6_000)
 _STDERR = Limit(head=2_000, tail=2_000)
@@ -76,5 +76,5 @@ def sandbox_of(request: DelegationRequest, worktree: Worktree, home: Home) -> Ag
 
 def callers_environment(request: DelegationRequest) -> dict[str, str]:
     """This process's environment with the caller's PATH: the stack may have been started from another project."""
-    own = dict(load_settings().environ)
+    own = dict(environment())
     return own if request.search_path is None else {**own, "PATH": request.search_path}

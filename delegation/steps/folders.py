@@ -4,7 +4,7 @@ from pathlib import Path
 
 from delegation.home import Home
 from delegation.records import Progress, RecordStore, Step
-from delegation.settings import load_settings, own_home
+from delegation.settings import own_home, settings_at_work
 from delegation.shared_state import SharedState
 from delegation.stack_state import running_stack
 
@@ -23,7 +23,7 @@ def record_folder(delegation_id: str) -> Path:
 
 def shared_state() -> SharedState:
     """The tables that all processes share: the user's own database, else the running stack's. Raises StackError."""
-    settings = load_settings()
+    settings = settings_at_work()
     return SharedState(settings.database_url or running_stack(settings.home).database_url)
 
 

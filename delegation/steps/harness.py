@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from delegation.agents.spending import Spending
 from delegation.checkout.worktree import Worktree
 from delegation.confinement import find_confiner
-from delegation.errors import EndpointError, WorkFailed
+from delegation.errors import EndpointError, UsageError, WorkFailed
 from delegation.files import publish
 from delegation.harnesses.codex_login import auth_stopped, login_mark, login_secrets, stop_for_auth
 from delegation.harnesses.harness import Job, OnProgress
@@ -119,9 +119,12 @@ class _Run:
 
 
 def settings_of(order: Order) -> Settings:
-    """This process's settings with those of the program as the caller had them."""
-    own = load_settings()
-    return load_settings({**own.environ, **order.variables}, cwd=own.cwd) if order.variables else own
+    """This process's settings with those of the program as the caller had them. Raises WorkFailed('config')."""
+    try:
+        own = load_settings()
+        return load_settings({**own.environ, **order.variables}, cwd=own.cwd) if order.variables else own
+    except UsageError as error:
+        raise WorkFailed("config", str(error)) from error
 
 
 def pool_of_program(request: DelegationRequest) -> Pool | None:

@@ -7,7 +7,7 @@ from delegation.errors import WorkFailed
 from delegation.masking import Mask, is_secret
 from delegation.request import DelegationRequest, Endpoint
 from delegation.secrets import value_of
-from delegation.settings import load_settings
+from delegation.settings import environment
 from delegation.steps.folders import home
 
 
@@ -19,7 +19,7 @@ def key_of(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
 def known_secrets(request: DelegationRequest) -> Mask:
     """Keys of every model that may get the work, and passed variables that are secrets. One that is gone is left out:
     it ends the run only where it is needed."""
-    environ = load_settings().environ
+    environ = environment()
     known: list[str] = []
     for endpoint in (request.endpoint, *request.chain):
         with suppress(WorkFailed):

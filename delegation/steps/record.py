@@ -21,7 +21,7 @@ from delegation.records.dispatch_log import log_dispatch
 from delegation.records.report import size_of
 from delegation.request import DelegationRequest
 from delegation.secrets import forget
-from delegation.settings import load_settings
+from delegation.settings import settings_at_work
 from delegation.stack_state import live_state, run_url
 from delegation.steps.collect import collect, collected_before
 from delegation.steps.folders import begin_step, home, record_folder, records
@@ -76,7 +76,7 @@ def record(
     receipt = _receipt_of(_End(request, patch, verification, failure, cancelled, work), remarks)
     records().write_receipt(receipt)
     records().write_status(request.id, Progress(step="done", detail=headline_of(receipt)))
-    if load_settings().dispatch_log:
+    if settings_at_work().dispatch_log:
         log_dispatch(home().root, receipt, tool=request.tool, last_text=work.last_text if work else None)
     _let_go_of_worktree(request, keep=receipt.outcome not in _FINISHED)
     if request.key_is_own and receipt.outcome != "failed":  # a failed one can be retried; the sweep has its key

@@ -37,7 +37,7 @@ def apply(
         raise UsageError("apply what? `delegate list` shows the ids")
     if dry_run and not together:
         raise UsageError("--dry-run shows the report of --all: give both")
-    verbs = service()
+    verbs = service(at_work=True)
     known = list(dict.fromkeys(verbs.identify(text) for text in ids))
     if together:
         return _apply_together(verbs, known, branch, dry_run=dry_run, any_outcome=any_outcome, as_json=json)

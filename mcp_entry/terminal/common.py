@@ -39,11 +39,12 @@ def checked_patience(seconds: float | None) -> float | None:
     return seconds
 
 
-def service() -> Service:
-    """The verbs, wired to this process's environment; what they say goes to stderr."""
-    from delegation.settings import load_settings
+def service(*, at_work: bool = False) -> Service:
+    """The verbs, wired to this process's environment; what they say goes to stderr. Those about what was begun before
+    work `at_work`: a mistake in `delegate.toml` is a warning to them."""
+    from delegation.settings import load_settings, settings_at_work
 
-    settings = load_settings()
+    settings = settings_at_work() if at_work else load_settings()
     for warning in settings.warnings:
         say(f"warning: {warning}")
     return Service(settings, say)

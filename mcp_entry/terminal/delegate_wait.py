@@ -148,7 +148,7 @@ def wait_for(ids: Sequence[str], *, all_first: bool, timeout: float | None, as_j
     if not ids:
         raise UsageError("wait for what? give the ids of jobs")
     patience = checked_patience(timeout)
-    verbs = service()
+    verbs = service(at_work=True)
     with Pauses(verbs.settings, verbs.records) as pause:
         return Waiter(verbs, _print, as_json=as_json, all_first=all_first, pause=pause).wait(ids, patience)
 

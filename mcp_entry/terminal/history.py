@@ -36,7 +36,7 @@ def stats(
 ) -> int:
     """What was delegated and what came of it: counts, verified rate, tokens, cost by kind, median seconds."""
     parts = _parts(by)
-    verbs = service()
+    verbs = service(at_work=True)
     found = verbs.past.statistics(verbs.past.filter(**filters.words), parts)
     if json:
         print_json(found)
@@ -75,7 +75,7 @@ def export(
     """The history for other programs. A file is written whole or not at all, and is for your eyes only (mode 600)."""
     from delegation.records.export import DATABASE
 
-    verbs = service()
+    verbs = service(at_work=True)
     wanted = verbs.past.filter(**filters.words)
     target = Path(DATABASE) if out is None and format_ == "sqlite" else out
     if target is None:

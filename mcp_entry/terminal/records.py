@@ -29,7 +29,7 @@ def list_(
         raise UsageError(f"--limit {limit}: give a whole number, 0 for all")
     from mcp_entry.verbs.listed import line_of
 
-    verbs = service()
+    verbs = service(at_work=True)
     wanted = verbs.past.filter(**filters.words)
     found, runs = verbs.past.summaries(wanted, limit or None), verbs.stack_runs
     if json:
@@ -53,7 +53,7 @@ def show(
     json: AsJson = False,
 ) -> int:
     """The receipt, or where it stands; its timeline, and what was made from it. Exit code 0 whatever the outcome."""
-    verbs = service()
+    verbs = service(at_work=True)
     if follow:
         from mcp_entry.terminal.follow import follow as until_it_ends
 
@@ -93,7 +93,7 @@ def _show(verbs: "Service", summary: Summary, timeline: "list[Moment]", children
 
 def patch(which: Id, *, json: AsJson = False) -> int:
     """The change, byte for byte when piped, in colour on a terminal."""
-    found = service().patch(which)
+    found = service(at_work=True).patch(which)
     content = found.path.read_bytes()
     if json:
         print_json({**vars(found), "patch": content.decode("utf-8", errors="replace")})
@@ -117,7 +117,7 @@ def transcript(
     """What the agent did, entry by entry. With --json one entry is one line."""
     from delegation.agents.transcript import entries_of
 
-    verbs = service()
+    verbs = service(at_work=True)
     entries, total = entries_of(verbs.transcript_path(which), offset=offset, limit=limit)
     if not entries and offset:
         say(f"nothing from entry {offset} on: the transcript has {total}, counted from 0")

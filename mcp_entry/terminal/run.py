@@ -64,7 +64,7 @@ def wait(
     if not ids:
         raise UsageError("wait for what? `delegate list` shows the ids")
     patience = checked_patience(timeout)
-    verbs = service()
+    verbs = service(at_work=True)
     known = [verbs.identify(text) for text in ids]
     until = None if patience is None else time.monotonic() + patience
     if all:
@@ -129,7 +129,7 @@ def cancel(which: Id, *, json: AsJson = False) -> int:
 
     The id of a comparison ends that one, with all of its trials.
     """
-    verbs = service()
+    verbs = service(at_work=True)
     done = verbs.cancel(which)
     state = done.state if done.had_ended else _ended_state(verbs, done.id)
     if json:

@@ -43,7 +43,7 @@ def ui(
     """The address to open in a browser, and what it asks for to sign in."""
     from mcp_entry.stack.access import connection
 
-    verbs = service()
+    verbs = service(at_work=True)
     known = verbs.identify(which) if which else None
     found = connection(verbs.settings)
     url = (found.run_url(verbs.records.entry(known).flow_run_id) if known else None) or found.state.ui_url
@@ -71,4 +71,4 @@ def mcp(
 def _relay(*words: str, json: bool) -> int:
     from mcp_entry.stack.access import relay
 
-    return relay(service().settings, *words, *(["--json"] if json else []))
+    return relay(service(at_work=words[0] != "up").settings, *words, *(["--json"] if json else []))

@@ -244,3 +244,20 @@ async def test_the_tool_goes_on_from_a_delegation_and_refuses_half_a_request(sta
     request = stacked.records.request(begun.structured_content["delegation_id"])
     assert (request.parent_id, request.added) == (delegation_id, "Look again.")
     assert [each.is_error for each in (both, neither, step)] == [True, True, True]
+
+
+def test_a_mistake_made_in_the_settings_meanwhile_costs_no_finished_work(stacked: Front):
+    turns = [edit("x + x", "2 * x"), Turn(text="Doubled.")]
+    with ScriptedEndpoint(turns) as endpoint:
+        stacked.environ["DELEGATE_LOCAL_URL"] = f"{endpoint.base_url}/chat/completions"
+        stacked.environ["DELEGATE_LOCAL_MODEL"] = "openai-scripted"
+        request = stacked.records.request(stacked.service().submit(stacked.card("Double it", verify=VERIFY)).id)
+        tree = steps.make_worktree(request)
+        file = stacked.settings.home.config_file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("[models.a]\nformt = 'openai'\n", encoding="utf-8")
+        steps.work(request, tree)
+        patch = steps.collect(request, tree)
+        assert patch is not None
+        receipt = steps.record(request, patch, steps.verify(request, tree, patch), None)
+    assert (receipt.outcome, receipt.patch and receipt.patch.files) == ("verified", 1)
