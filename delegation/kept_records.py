@@ -17,7 +17,7 @@ from delegation.home import Home
 from delegation.kept_refs import clear_refs
 from delegation.receipt import FREELY_APPLIED
 from delegation.records import RecordStore
-from delegation.records.applied import applied_of
+from delegation.records.applied import applied_of, was_taken_back
 from delegation.records.history import HistoryRow, read
 from delegation.records.index import History
 from delegation.records.removed import Removed, note_removed
@@ -99,7 +99,9 @@ def _needed(home: Home, rows: Collection[HistoryRow], taken: Mapping[str, str]) 
     """Of what the limits take, what stays and why; then what those refer to, and so on."""
     trees = {entry.delegation_id for entry in Ledger(home).entries() if not entry.removed}
     named = _named_by_larger_runs(home)
-    needed = {row.id: why for row in rows if row.id in taken and (why := _why_needed(row, trees, named)) is not None}
+    needed = {
+        row.id: why for row in rows if row.id in taken and (why := _why_needed(home, row, trees, named)) is not None
+    }
     referring = {row.id: _refers_to(home, row) for row in rows}
     open_names = [name for name in referring if name not in taken or name in needed]
     while open_names:
@@ -111,13 +113,15 @@ def _needed(home: Home, rows: Collection[HistoryRow], taken: Mapping[str, str]) 
     return needed
 
 
-def _why_needed(row: HistoryRow, trees: Collection[str], named: Mapping[str, str]) -> str | None:
+def _why_needed(home: Home, row: HistoryRow, trees: Collection[str], named: Mapping[str, str]) -> str | None:
     if row.problem is not None:
         return "it cannot be read, so nobody knows whether it is needed"
     if row.outcome is None:
         return "it has not ended"
     if row.files is not None and row.outcome in FREELY_APPLIED and not row.applied:
         return f"its change is {row.outcome} and was not applied"
+    if row.files is not None and row.applied and was_taken_back(home.delegations / row.id, row.repo):
+        return "its change was applied and then taken back: it can be applied again"
     if row.id in trees:
         return "its tree is still there"
     return named.get(row.id)

@@ -107,6 +107,30 @@ def test_an_accepted_change_stays_until_it_is_applied(past: PastRecords):
     assert {*names.values(), in_place} <= gone
 
 
+@pytest.mark.parametrize(("how", "then", "stays"), [
+    ("working_tree", "", False),
+    ("working_tree", "git apply -R {patch}", True),
+    ("working_tree", "echo more >> a.txt && git commit -qam more", False),
+    ("branch", "git apply -R {patch}", False),
+    ("branch", "git apply -R {patch} && git branch -qD mine", True),
+])  # fmt: skip
+def test_a_change_that_was_taken_back_after_it_was_applied_stays(
+    past: PastRecords, tmp_path: Path, how: Any, then: str, stays: bool
+):
+    repo = tmp_path / "repo"
+    named = "git -c user.name=M -c user.email=m@example.invalid"
+    subprocess.run(f"git init -qb main {repo} && cd {repo} && echo old > a.txt && git add a.txt && "
+                   f"{named} commit -qm base && git branch mine", shell=True, check=True)  # fmt: skip
+    change = b"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+new\n"
+    name = past.add("verified", ago=OLD, patch=change, repo=str(repo))
+    patch = past.store.folder(name) / "patch.diff"
+    note_applied(past.store.folder(name), Applied(how=how, where="mine" if how == "branch" else str(repo)))
+    commands = f"git apply {patch} && {then.format(patch=patch) or 'true'}".replace("git commit", f"{named} commit")
+    subprocess.run(commands, shell=True, cwd=repo, check=True)
+    said = {name: "its change was applied and then taken back: it can be applied again"} if stays else {}
+    assert reasons(past) == said
+
+
 def test_a_change_that_another_patch_took_the_place_of_was_not_applied(past: PastRecords):
     """A run that was taken up again, after what it had by then was applied."""
     name = past.add("verified", ago=OLD, patch=b"+x\n")
