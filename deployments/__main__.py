@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 `up`: the stack runs, and some of its flows cannot be impo
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -24,7 +25,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(arguments, error, 4)
     except DelegateError as error:
         return _failed(arguments, error, 2)
-    print(json.dumps(report.facts) if arguments.json else report.text)  # noqa: T201
+    try:
+        print(json.dumps(report.facts) if arguments.json else report.text, flush=True)  # noqa: T201
+    except BrokenPipeError:  # whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return report.exit_code
 
 

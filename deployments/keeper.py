@@ -10,19 +10,23 @@ import select
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
 from delegation.errors import DelegateError, StackError
 from delegation.files import publish
+from delegation.records import RecordStore
 from delegation.shared_state import SharedState
 from deployments.configuration import configuration
 from deployments.control import ALREADY_KEPT
 from deployments.places import Places
 from deployments.processes import bound_folder, bound_log, reap_orphans, wake_on_signals
 from deployments.registration.queues import bucket_limits
+from deployments.rest import Unreachable
 from deployments.stack import Stack, ignore_signals
 from deployments.upkeep.lately import LatelyEnded
 from deployments.upkeep.leases import SlotKeeper
@@ -59,12 +63,13 @@ class Keeper:
         self._pools = None if stack.connection.foreign else PoolsTable(rest)
         self._state = SharedState(stack.database.url)  # kept open: a new connection is a new process of the database
         self._holds = LeftHolds(self._places.home, self._state)
-        self._lately = LatelyEnded(rest)
+        self._lately = LatelyEnded(rest, RecordStore(self._places.home))
         self._unrecorded = UnrecordedEnds(rest, self._places.home, self._record_end, _say)
         self._nights = NightSchedules(rest, self._places.home, _say)
         self._questions = LeftQuestions(rest, self._places.home, _say)
         self._queue_lines = QueueLines(self._places.home)
         self._new_code_wanted = False
+        self._troubles: dict[str, str] = {}
 
     def run(self) -> NoReturn:
         woken = wake_on_signals(signal.SIGCHLD, signal.SIGHUP)
@@ -72,15 +77,36 @@ class Keeper:
         self._tell_warnings()
         next_sweep = time.monotonic()  # at once: what ran when the last stack ended is taken up again
         while True:
-            for line in self._stack.keep():
-                _say(line)
-            self._trees.tick()
+            self._try(self._keep_stack)
+            self._try(self._trees.tick)
             if time.monotonic() >= next_sweep:
                 self._tidy()
                 next_sweep = time.monotonic() + _SWEEP_SECONDS
             if self._new_code_wanted and not self._sweeper.busy():
                 self._take_new_code()
             _rest(woken, _TICK_SECONDS if self._is_pressed() else next_sweep - time.monotonic())
+
+    def _keep_stack(self) -> None:
+        for line in self._stack.keep():
+            _say(line)
+
+    def _try(self, chore: Callable[[], object]) -> bool:
+        """What goes wrong is said once, and tried again at the next look: a full disk or one odd flow run must not take
+        the stack down. False where no server answers, which all that follow would wait for."""
+        name, answers = getattr(chore, "__qualname__", repr(chore)), True
+        try:
+            chore()
+        except StackError as error:
+            trouble, answers = str(error), not isinstance(error, Unreachable)
+        except Exception:
+            trouble = traceback.format_exc()
+        else:
+            self._troubles.pop(name, None)
+            return True
+        if self._troubles.get(name) != trouble:
+            self._troubles[name] = trouble
+            _say(f"{name}: {trouble}")
+        return answers
 
     def _tell_warnings(self) -> None:
         for warning in self._stack.warnings:
@@ -91,22 +117,26 @@ class Keeper:
         return self._new_code_wanted or self._stack.lacks_a_process()
 
     def _tidy(self) -> None:
+        chores = (
+            self._bound_logs, self._reap, self._queue_lines.refresh, self._look_after_runs, self._tend_slots,
+            self._nights.mend, self._questions.end, self._holds.settle,
+        )  # fmt: skip
+        for chore in chores:
+            if not self._try(chore):
+                break
+
+    def _bound_logs(self) -> None:
         for log in self._places.logs.glob("*.log"):
             bound_log(log)
         bound_folder(self._places.run_logs)
+
+    def _reap(self) -> None:
         known = [child.pid for child in self._stack.children.values()] + [self._trees.pid]
         reap_orphans(pid for pid in known if pid)
-        self._queue_lines.refresh()
-        try:
-            self._sweeper.sweep(self._stack.children["worker"].pid, self._close_unrecorded())
-            self._lately.settled()
-            if self._slots and self._pools:
-                self._tend_slots(self._slots, self._pools)
-            self._nights.mend()
-            self._questions.end()
-            self._holds.settle()
-        except StackError as error:
-            _say(f"sweep: {error}")
+
+    def _look_after_runs(self) -> None:
+        self._sweeper.sweep(self._stack.children["worker"].pid, self._close_unrecorded())
+        self._lately.settled()
 
     def _close_unrecorded(self) -> list[dict[str, Any]]:
         """See to the runs that ended without a receipt, in one look with those that crashed: these are given back."""
@@ -118,11 +148,13 @@ class Keeper:
                 self._unrecorded.close(run)
         return crashed
 
-    def _tend_slots(self, slots: SlotKeeper, pools: PoolsTable) -> None:
+    def _tend_slots(self) -> None:
+        if self._slots is None or self._pools is None:
+            return
         limits = bucket_limits(self._rest)
-        for name in slots.correct(limits):
+        for name in self._slots.correct(limits):
             _say(f"limit {name}: active slots set to its living leases")
-        pools.refresh(limits, self._state)
+        self._pools.refresh(limits, self._state)
 
     def _free(self, run: FlowRun) -> None:
         """What a dead process held is free at once, and not when its leases end."""
@@ -170,6 +202,11 @@ def main() -> int:
         _say(f"cannot start: {error}")
         publish(places.failure, str(error))
         return 2
+    except Exception:  # its own fault, and none of the runs that end with it
+        ignore_signals()
+        with suppress(OSError):
+            TakenUp(places).note_end_with_the_stack(flow_processes(places))
+        raise
     finally:
         ignore_signals()
         stack.end()
@@ -208,8 +245,9 @@ def _end(*_: object) -> NoReturn:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} keeper: {text}\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # its log is on the disk that may be full
+        sys.stderr.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} keeper: {text}\n")
+        sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,7 +98,8 @@ class Stack:
     def end(self) -> None:
         """End everything: the worker first, so that it does not report our own ending as crashes of its runs."""
         state_file(self.configuration.home).unlink(missing_ok=True)
-        self._enter("ending")
+        with suppress(OSError):  # a full disk keeps nothing running
+            self._enter("ending")
         worker = self.children.pop("worker", None)
         if worker is not None:
             worker.kill()

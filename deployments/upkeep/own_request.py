@@ -12,18 +12,26 @@ from delegation.records import RecordStore
 
 def own_parameters(records: RecordStore, run: Mapping[str, Any]) -> dict[str, Any]:
     """The run's parameters with the request of its own delegation; without any where it has made none yet."""
-    parameters = dict(run["parameters"])
+    parameters = dict(run["parameters"] or {})
     for name in _named(run):
         with suppress(UsageError):
             if records.entry(name).flow_run_id in (run["id"], None):
-                own = (parameters.get("request") or {}).get("id") == name
+                own = request_id_of(parameters) == name
                 return parameters if own else {"request": records.request(name).model_dump(mode="json")}
-            if name == (parameters.get("request") or {}).get("id"):
+            if name == request_id_of(parameters):
                 parameters["request"] = None  # that one's, and another run's
     return parameters
 
 
 def _named(run: Mapping[str, Any]) -> Iterator[str]:
     """What its parameters say first, then its tags."""
-    given = (run["parameters"].get("request") or {}).get("id")
+    given = request_id_of(run["parameters"] or {})
     yield from (name for name in [given, *(run.get("tags") or ())] if isinstance(name, str) and is_id(name))
+
+
+def request_id_of(parameters: Mapping[str, Any]) -> str | None:
+    """The delegation's id that they say. None where they say none, or are such as no front door sends: whoever starts a
+    run by hand may give anything."""
+    request = parameters.get("request")
+    found = request.get("id") if isinstance(request, dict) else None
+    return found if isinstance(found, str) else None

@@ -20,7 +20,7 @@ from deployments.launcher.runs import LaunchedRun, launched_runs
 from deployments.places import Places
 from deployments.processes import marked
 from deployments.rest import PrefectRest, Refused, flow_runs
-from deployments.upkeep.own_request import own_parameters
+from deployments.upkeep.own_request import own_parameters, request_id_of
 from deployments.upkeep.taken_up import MOST_STARTS, Death, TakenUp, progress_of
 
 _LOOK_AGAIN_SECONDS = 1.5  # a process that just ended is about to report its last state, or its worker is
@@ -43,7 +43,7 @@ class FlowRun:
     @property
     def delegation_id(self) -> str | None:
         """None for one that was started in the UI and has not made one yet."""
-        return (self.parameters.get("request") or {}).get("id")
+        return request_id_of(self.parameters)
 
     def age_seconds(self) -> float:
         return (datetime.now(UTC) - self.since).total_seconds()
@@ -84,7 +84,10 @@ class Sweeper:
         """One look at all that has begun, and at what crashed of late. Raises StackError when the server does not
         answer."""
         begun = self._runs({"state": {"type": {"any_": _BEGUN}}})
-        stray = self._stray({run.id: run for run in (*begun, *self._ours(crashed), *self._crashed_before())}.values())
+        seen = {run.id: run for run in (*begun, *self._ours(crashed), *self._crashed_before())}
+        stray = self._stray(seen.values())
+        crashed_ones = {run.id for run in seen.values() if _is_crashed(run) and not self._is_given_up(run)}
+        self._crashed_alive = crashed_ones - {run.id for run in stray}
         if stray:
             time.sleep(_LOOK_AGAIN_SECONDS)
             again = {run.id: run for run in self._stray(self._runs({"id": {"any_": [run.id for run in stray]}}))}
@@ -96,9 +99,10 @@ class Sweeper:
     def _stray(self, runs: Iterable[FlowRun]) -> list[FlowRun]:
         """Those of them that the server believes alive, or that crashed, and that have no process."""
         living = flow_processes(self._places)
-        runs = [run for run in runs if _is_ripe(run) and not (_is_crashed(run) and self._taken_up.is_lost(run.id))]
-        self._crashed_alive = {run.id for run in runs if _is_crashed(run) and run.id in living}
-        return [run for run in runs if run.id not in living]
+        return [run for run in runs if run.id not in living and _is_ripe(run) and not self._is_given_up(run)]
+
+    def _is_given_up(self, run: FlowRun) -> bool:
+        return _is_crashed(run) and self._taken_up.is_lost(run.id)
 
     def _crashed_before(self) -> list[FlowRun]:
         """Crashed, however long ago: a stack may be down over a holiday, a process outlive what is said of it."""

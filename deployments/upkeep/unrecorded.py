@@ -15,7 +15,7 @@ from delegation.ids import is_id
 from delegation.records import RecordStore
 from delegation.records.standing import ended
 from deployments.rest import PrefectRest
-from deployments.upkeep.own_request import own_parameters
+from deployments.upkeep.own_request import own_parameters, request_id_of
 
 _AGE = timedelta(seconds=15)  # whoever cancelled it, or its own process, writes the receipt sooner
 
@@ -38,8 +38,8 @@ class UnrecordedEnds:
         if ended_at > datetime.now(UTC) - _AGE:
             return
         parameters = own_parameters(self._records, run)
-        delegation_id = (parameters.get("request") or {}).get("id")
-        if not isinstance(delegation_id, str) or not is_id(delegation_id):
+        delegation_id = request_id_of(parameters)
+        if delegation_id is None or not is_id(delegation_id):
             return
         if self._has_no_receipt(delegation_id, ended_at):
             self._say(f"flow run {run['id']} ended as {run['state']['name']!r} and left no receipt: it is written")

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deployments.launcher.runs import launched_runs
-from tests.bench.model import CHANGE, LONG_CHANGE_MB, TALK_MB, model
+from tests.bench.model import CHANGE, LONG_CHANGE_MB, model
 from tests.bench.one import TASK
 from tests.bench.rows import Row, ratio_at_most
 from tests.bench.stacks import Bench, repository, stack, temporary_folder
 from tests.bench.usage import most_resident_mb
 
-_OUTPUT_MB = 1000
+_OUTPUT_MB, _TALK_MB = 1000, 100
 _FLOOD = f"head -c {_OUTPUT_MB}000000 /dev/zero | tr '\\0' x"
+_TALKER = f"""
+[commands.talker]
+argv = ["sh", "-c", "head -c {_TALK_MB}000000 /dev/zero | tr '\\\\0' x | fold -w 1000; printf 'hello\\n' > hello.txt"]
+"""
 _LOOK_SECONDS = 0.02
 _BOUNDED = 0.5  # of what is large: it is read in parts, and never held as a whole
 
@@ -35,7 +39,8 @@ def rows(quick: bool) -> Iterator[Row]:
     yield from _beside(f"a change of {LONG_CHANGE_MB} MB", small, _made("large_change", "patch.diff"), _bare_patch())
     flooded = _made("repair", "receipt.json", verify=_FLOOD, size_mb=_OUTPUT_MB)
     yield from _beside(f"a verify command that prints {_OUTPUT_MB} MB", small, flooded, _bare_pipe())
-    yield from _beside(f"a transcript of {TALK_MB} MB", small, _made("long_talk", "trajectory.jsonl"), {})
+    talked = _made("repair", "receipt.json", agent="talker", size_mb=_TALK_MB)
+    yield from _beside(f"a program that says {_TALK_MB} MB", small, talked, {})
 
 
 def _beside(name: str, small: _Made, large: _Made, peers: Mapping[str, float]) -> Iterator[Row]:
@@ -49,13 +54,17 @@ def _beside(name: str, small: _Made, large: _Made, peers: Mapping[str, float]) -
     )  # fmt: skip
 
 
-def _made(kind: str, file: str, *, verify: str = "true", size_mb: float | None = None) -> _Made:
-    """By a model of that kind, through the terminal. Raises RuntimeError when it is not verified."""
-    settings = {"DELEGATE_MAX_TURNS_LOCAL": "150", "DELEGATE_MAX_TURNS_CLOUD": "150"}
-    with temporary_folder() as place, model(kind, place) as answering, stack(answering, **settings) as bench:
+def _made(
+    kind: str, file: str, *, verify: str = "true", agent: str | None = None, size_mb: float | None = None
+) -> _Made:
+    """By a model of that kind or a program, through the terminal. Raises RuntimeError when it is not verified."""
+    with temporary_folder() as place, model(kind, place) as answering, stack(answering) as bench:
+        bench.home.make(bench.home.config_file.parent)
+        bench.home.config_file.write_text(_TALKER, encoding="utf-8")
+        chosen = () if agent is None else ("--agent", agent)
         watch = _Watch(bench)
         began = time.monotonic()
-        receipt = bench.delegate("run", TASK, "--repo", str(bench.repo), "--verify", verify, seconds=900)
+        receipt = bench.delegate("run", TASK, "--repo", str(bench.repo), "--verify", verify, *chosen, seconds=900)
         seconds = time.monotonic() - began
         if receipt["outcome"] != "verified":
             raise RuntimeError(f"not verified: {receipt}")

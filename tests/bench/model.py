@@ -21,7 +21,7 @@ from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
 ROOT = Path(__file__).parents[2]
 EDIT = "printf 'hello\\n' > hello.txt"
 SLOW_SECONDS, BRIEF_SECONDS, TURNS = 20.0, 0.25, 100
-LONG_CHANGE_MB, TALK_MB = 50, 100
+LONG_CHANGE_MB = 50
 CHANGE = f"head -c {LONG_CHANGE_MB * 740_000} /dev/urandom | base64 > big.txt"
 
 
@@ -69,15 +69,7 @@ def large_change(request: Request) -> Turn:
     return Turn(text="Made big.txt.") if request.turn else Turn(calls=(Call("run_bash", {"command": CHANGE}),))
 
 
-def long_talk(request: Request) -> Turn:
-    """As `repair`, after many words: each turn says as much of 100 MB as the others."""
-    if request.turn < TURNS:
-        text = "x" * (TALK_MB * 1_000_000 // TURNS)
-        return Turn(text=text, calls=(Call("read_file", {"path": "README.md", "limit": 1 + request.turn}),))
-    return Turn(text="Made nothing.") if request.turn > TURNS else Turn(calls=(_edit(request),))
-
-
-KINDS = {each.__name__: each for each in (repair, slow, brief, reading, large_change, long_talk)}
+KINDS = {each.__name__: each for each in (repair, slow, brief, reading, large_change)}
 
 
 @dataclass(frozen=True)

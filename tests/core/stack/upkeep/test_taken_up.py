@@ -78,7 +78,7 @@ class Case:
     def sweep(self) -> None:
         rest = cast(PrefectRest, self.server)
         sweeper = Sweeper(rest, self.places, "w", self._give_up, lambda _: None, lambda _: None)
-        sweeper.sweep(None, LatelyEnded(rest).look())
+        sweeper.sweep(None, LatelyEnded(rest, self.records).look())
 
     def _give_up(self, _parameters: dict[str, Any], reason: str) -> None:
         self.given_up.append(reason)
@@ -150,7 +150,7 @@ def test_what_never_gets_to_run_again_is_given_up_in_the_end(home: Home):
     assert case.given_up == ["its process was gone, and 5 times it did not get to run again"]
 
 
-def test_what_ended_with_the_stack_days_ago_goes_on_and_what_crashed_then_does_not(home: Home):
+def test_what_ended_with_the_stack_days_ago_goes_on_and_what_crashed_then_without_a_record_does_not(home: Home):
     case = Case(home, crashed_at=datetime.now(UTC) - timedelta(days=4))
     case.die_and_sweep()
     assert case.server.states == []

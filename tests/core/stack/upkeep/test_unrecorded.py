@@ -74,6 +74,9 @@ def test_runs_that_ended_without_a_receipt_get_one_and_others_are_left_alone(
     rest.add("foreign", "dg-20261130t113652417-k7x2", "CANCELLED")
     rest.add("bare", None, "FAILED")
     rest.add("odd", "../x", "FAILED")
+    for number, request in enumerate(("fix the tests please", ["x"], 5, {"id": 5})):
+        rest.add(f"by hand {number}", None, "FAILED")
+        rest.runs[-1]["parameters"] = {"request": request}
     torn = past.add("verified")
     (past.store.folder(torn) / "receipt.json").write_text("{torn")
     rest.add("torn", torn, "FAILED")
