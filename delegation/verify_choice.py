@@ -7,6 +7,7 @@ from delegation.card import Card
 from delegation.errors import UsageError
 
 AUTO = "auto"
+NO_VERIFY = "no verify command was given"
 
 
 def with_verify(card: Card, folder: Path, *, runs_detected: bool) -> tuple[Card, tuple[str, ...]]:
@@ -40,7 +41,4 @@ def _with_detected(card: Card, folder: Path, *, allowed: bool) -> tuple[Card, tu
     if allowed:
         detected_card = card.model_copy(update={"verify": found.command})
         return detected_card, (f"the verify command is the one that {found.source} suggests: {found.command}",)
-    return card, (
-        f"no verify command was given; {found.source} suggests --verify {shlex.quote(found.command)} "
-        "(or --verify auto)",
-    )
+    return card, (f"{NO_VERIFY}; {found.source} suggests --verify {shlex.quote(found.command)} (or --verify auto)",)

@@ -16,6 +16,7 @@ _SAID = (
     (r"`delegate rerun (\S+)`", r"`rerun_delegation` of \1"),
     (r"`delegate rerun`", "`rerun_delegation`"),
     (r"--prompt-add TEXT", "prompt_add"),
+    (r"--continue\b", "continue_from"),
     (r"--any-outcome", "any_outcome"),
     (r"`--from verify`", "from_step 'verify'"),
     (r"--include-dirty", "include_dirty"),

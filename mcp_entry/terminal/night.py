@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from delegation.cards import CardSet
     from delegation.night.terms import Terms
     from delegation.settings import Settings
-    from mcp_entry.verbs.night.nights import Night, Standing
+    from mcp_entry.verbs.night.nights import CalledOff, Night, Standing
 
 
 def _flag(says: str) -> Parameter:
@@ -62,7 +62,7 @@ def night(  # each is an option
     source: Cards = None,
     *,
     at: Annotated[str | None, _text("Begin at HH:MM, every night; without it now, once.")] = None,
-    once: Annotated[bool, _flag("With --at: the next such time only.")] = False,
+    once: Annotated[bool, _flag("With --at: the next such time only, in the place of one planned before.")] = False,
     until: Annotated[str | None, _text("From HH:MM nothing more begins; agents at work finish.")] = None,
     budget: Annotated[
         float | None, Parameter(help="Nothing more begins at this known cost.", show_default=False)
@@ -72,9 +72,10 @@ def night(  # each is an option
     time_zone: Annotated[str | None, _text("Of --at and --until, such as Europe/Berlin; else this machine's.")] = None,
     name: Annotated[str | None, _text("Continue the night of that name.")] = None,
     notify: Notify = None,
-    off: Annotated[bool, _flag("Stop doing these cards every night.")] = False,
+    off: Annotated[bool, _flag("Call off what is planned for these cards.")] = False,
     show: Annotated[
-        str | None, _text("Print how a night stands, by its id or name, and no more; with --wait at its end.")
+        str | None,
+        _text("Print a night's report by its id or name, or how far its cards are; with --wait at its end."),
     ] = None,
     wait: Annotated[bool, _flag("Wait for the report; exit code 1 unless every card was accepted.")] = False,
     json: AsJson = False,
@@ -91,9 +92,10 @@ def night(  # each is an option
     if source is None:
         raise UsageError("the cards of which folder or file? Name it: `delegate night DIR`")
     settings = service().settings
-    where = str(settings.path(str(source)))
+    path = settings.path(str(source))
+    where = str(path.resolve() if ".." in path.parts else path)
     if off:
-        return _said_off(nights.end_every(settings, where), where, as_json=json)
+        return _said_off(nights.call_off(settings, where), as_json=json)
     terms = _terms(
         cards=where, until=until, budget_usd=budget, in_flight=in_flight, error_rate=error_rate,
         time_zone=time_zone, name=name, notify=notify,
@@ -142,11 +144,11 @@ def _tell(asked: "Night", *, every: bool, as_json: bool) -> None:
     print_line(f"  report  {asked.report}")
 
 
-def _said_off(existed: bool, where: str, *, as_json: bool) -> int:
+def _said_off(called_off: "CalledOff", *, as_json: bool) -> int:
     if as_json:
-        print_json({"existed": existed})
+        print_json({"existed": called_off.every_night, "single": called_off.single})
     else:
-        print_line("these cards are no longer done every night" if existed else f"nothing was planned for {where!r}")
+        print_line(str(called_off))
     return OK
 
 

@@ -84,11 +84,9 @@ def _submit(host: ToolHost) -> Any:
 
 
 def _off(verbs: Service, source: str) -> SubmittedCards:
-    from mcp_entry.verbs.night.nights import end_every
+    from mcp_entry.verbs.night.nights import call_off
 
-    existed = end_every(verbs.settings, source)
-    said = "these cards are no longer done every night" if existed else f"nothing was planned for {source!r}"
-    return SubmittedCards(summary=said, whole=0, broken=[], cards=[])
+    return SubmittedCards(summary=str(call_off(verbs.settings, source)), whole=0, broken=[], cards=[])
 
 
 def _source(verbs: Service, folder: str | None, cards: Sequence[object] | None) -> str:

@@ -193,10 +193,10 @@ def test_a_night_comes_every_night_until_it_is_taken_away_and_up_does_not_forget
         until(lambda: bool(server.post("/flow_runs/filter", json={"flow_runs": planned}).json()), 90)
         (run, *_) = server.post("/flow_runs/filter", json={"flow_runs": planned}).json()
         assert run["parameters"] == given
-        assert stack("night", str(cards), "--off", "--json").json == {"existed": True}
+        assert stack("night", str(cards), "--off", "--json").json == {"existed": True, "single": 0}
         assert schedules(server) == []
         assert server.post("/flow_runs/filter", json={"flow_runs": planned}).json() == []
-    assert stack("night", str(cards), "--off", "--json").json == {"existed": False}
+    assert stack("night", str(cards), "--off", "--json").json == {"existed": False, "single": 0}
 
 
 def schedules(server: httpx.Client) -> list[dict[str, Any]]:

@@ -22,11 +22,12 @@ from delegation.night.report import NightReport
 from delegation.night.surroundings import EVERY_NIGHT, forget_surroundings, keep_surroundings
 from delegation.night.terms import NIGHT_PREFIX, Terms, night_id_of, zone
 from delegation.places import expanded
+from delegation.records.wording import count
 from delegation.settings import Settings
 from delegation.wrong_values import sentence
 from mcp_entry.stack import access
 from mcp_entry.stack.access import Say
-from mcp_entry.stack.prefect_api import FlowRun, NewRun, Schedule
+from mcp_entry.stack.prefect_api import FlowRun, NewRun, PrefectApi, Schedule
 
 NIGHT = "night_shift/night"
 _QUEUE = "default"
@@ -43,6 +44,19 @@ class Night:
     flow_run_id: str | None
     ui_url: str | None
     report: Path
+
+
+@dataclass(frozen=True)
+class CalledOff:
+    """What was planned for some cards and is planned no more: whether it came every night, and how many single ones."""
+
+    every_night: bool
+    single: int
+
+    def __str__(self) -> str:
+        said = ["these cards are no longer done every night"] if self.every_night else []
+        said += [f"{count(self.single, 'planned single night')} called off"] if self.single else []
+        return "; ".join(said) or "nothing was planned for these cards"
 
 
 @dataclass(frozen=True)
@@ -71,7 +85,8 @@ def cards_for(settings: Settings, terms: Terms, at: str | None) -> CardSet:
 
 
 def ask_for_one(settings: Settings, terms: Terms, at: str | None, say: Say, key: str | None = None) -> Night:
-    """One night: now, or the next time that a clock shows `at`. The same key is the same run.
+    """One night: now, or the next time that a clock shows `at`, in the place of another one that is planned for these
+    cards. The same key is the same run.
 
     Raises StackError when the stack cannot take it.
     """
@@ -79,13 +94,15 @@ def ask_for_one(settings: Settings, terms: Terms, at: str | None, say: Say, key:
     begins = now if at is None else next_moment(time_of_day(at, "--at"), zone(terms, settings), now)
     connection = access.ensure_running(settings, say)
     with connection.prefect() as api:
+        if at is not None and key is None:
+            _call_off_single(api, terms.cards)
         kept = keep_surroundings(settings, f"once-{_hash(key)[:32] if key else uuid4().hex}")
         run = api.create_flow_run(
             api.deployment(NIGHT),
             NewRun(
                 name=f"Night of {Path(terms.cards).name}",
                 parameters=_parameters(terms, settings, kept),
-                tags=["night", night_id_of(terms, begins, settings)],
+                tags=["night", night_id_of(terms, begins, settings), *([_planned(terms.cards)] if at else [])],
                 work_queue=_QUEUE,
                 idempotency_key=kept,
                 begins=begins if at else None,
@@ -108,12 +125,26 @@ def ask_for_every(settings: Settings, terms: Terms, at: str, say: Say) -> Night:
     return _night(settings, terms, begins, None, None)
 
 
-def end_every(settings: Settings, cards: str) -> bool:
-    """Take the schedule of these cards away; what runs goes on. Whether there was one. Raises StackNotRunning."""
+def call_off(settings: Settings, cards: str) -> CalledOff:
+    """Take away what is planned for these cards: their schedule, and single nights that have not begun. What runs goes
+    on. Raises StackNotRunning."""
     with access.connection(settings).prefect() as api:
         existed = api.set_schedule(api.deployment(NIGHT), _slug(cards), None)
+        single = _call_off_single(api, cards)
     forget_surroundings(settings.home, _slug(cards))
-    return existed
+    return CalledOff(existed, single)
+
+
+def _call_off_single(api: PrefectApi, cards: str) -> int:
+    planned = [run for run in api.flow_runs_tagged(_planned(cards), most=200) if run.state == "SCHEDULED"]
+    for run in planned:
+        api.cancel(run.id)
+    return len(planned)
+
+
+def _planned(cards: str) -> str:
+    """The tag of nights of these cards that begin later: their ids do not tell which cards they are of."""
+    return f"planned-{_slug(cards).removeprefix(EVERY_NIGHT)}"
 
 
 def standing_of(settings: Settings, night_id: str, flow_run_id: str | None = None) -> Standing:

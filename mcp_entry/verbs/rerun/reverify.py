@@ -3,6 +3,7 @@
 from delegation.errors import UsageError
 from delegation.receipt import Receipt
 from delegation.request import DelegationRequest
+from delegation.verify_choice import NO_VERIFY
 
 
 def judged_by(request: DelegationRequest, receipt: Receipt, verify: str | None, setup: str | None) -> DelegationRequest:
@@ -21,7 +22,8 @@ def judged_by(request: DelegationRequest, receipt: Receipt, verify: str | None, 
     if (command, setup or request.card.setup) == (request.card.verify, request.card.setup):
         return request
     card = request.card.model_copy(update={"verify": command, "setup": setup or request.card.setup})
-    return request.model_copy(update={"card": card, "warnings": (*request.warnings, _remark(request, verify, setup))})
+    earlier = [warning for warning in request.warnings if not warning.startswith(NO_VERIFY)]  # there is one now
+    return request.model_copy(update={"card": card, "warnings": (*earlier, _remark(request, verify, setup))})
 
 
 def _remark(request: DelegationRequest, verify: str | None, setup: str | None) -> str:

@@ -47,6 +47,24 @@ def test_what_cannot_be_a_night_is_refused_by_its_option_and_nothing_is_left(
     assert not (night.home / "stack").exists()
 
 
+def test_a_single_night_that_is_planned_is_replaced_by_the_next_and_called_off(stacked: Front):
+    """A wrong hour must not be a second night, and one that was planned can be taken away."""
+    (stacked.repo / "cards").mkdir()
+    (stacked.repo / "cards" / "a.md").write_text(CARD, encoding="utf-8")
+
+    def states() -> list[str]:
+        return sorted(run["state"]["type"] for run in stacked.prefect.runs.values())
+
+    for hour in ("05:00", "06:00"):
+        assert stacked.delegate("night", "cards", "--at", hour, "--once").code == 0
+    assert states() == ["CANCELLED", "SCHEDULED"]
+    assert stacked.delegate("night", "cards").code == 0, "one that begins now is none of the planned"
+    off = stacked.delegate("night", f"../{stacked.repo.name}/cards", "--off")
+    assert off.stdout == "1 planned single night called off\n", off.stderr
+    assert states() == ["CANCELLED", "CANCELLED", "SCHEDULED"]
+    assert stacked.delegate("night", "cards", "--off").stdout == "nothing was planned for these cards\n"
+
+
 def test_taking_away_needs_the_stack(night: Front):
     ran = night.delegate("night", "cards", "--off", "--json")
     assert ran.code == 4
