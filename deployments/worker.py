@@ -30,7 +30,7 @@ def worker_child(places: Places, base: dict[str, str], client: dict[str, str]) -
     `client` are the Prefect settings that its flow runs get too.
     """
     named = ("--pool", WORK_POOL, "--name", worker_name(places))
-    argv, env = python("-m", "deployments.prompt_worker", *named), {**base, **client}
+    argv, env = python("-m", "deployments.event_worker", *named), {**base, **client}
     if problem(WORKER):
         argv = python("-m", "prefect", "worker", "start", "--type", "process", "--install-policy", "never", *named)
         env |= _BY_THE_CLOCK

@@ -76,7 +76,7 @@ def test_where_the_worker_lacks_a_name_prefects_own_is_started(here: Configurati
         return list(child.argv), dict(child.env)
 
     argv, env = started()
-    assert argv[2:4] == ["-m", "deployments.prompt_worker"]
+    assert argv[2:4] == ["-m", "deployments.event_worker"]
     assert "PREFECT_WORKER_QUERY_SECONDS" not in env
     hide(monkeypatch, "prefect.runner._starter_engine", "EngineCommandStarter")
     stock, by_the_clock = started()

@@ -16,8 +16,8 @@ from prefect.events import Event, Resource
 from prefect.workers.process import ProcessWorker
 from waiting import until
 
+from deployments.event_worker import EventWorker, _folder_and_entrypoint, _remembering
 from deployments.launcher import left_out
-from deployments.prompt_worker import PromptWorker, _folder_and_entrypoint, _remembering
 
 
 class Server:
@@ -38,13 +38,13 @@ def _planned(moment: datetime) -> WorkerFlowRunResponse:
     return WorkerFlowRunResponse(work_pool_id=uuid4(), work_queue_id=uuid4(), flow_run=run)
 
 
-def worker(server: Any, *, listens: bool = True) -> PromptWorker:
-    made = PromptWorker(pool="p", name="w")
+def worker(server: Any, *, listens: bool = True) -> EventWorker:
+    made = EventWorker(pool="p", name="w")
     made._client, made._listens, made._has_successfully_synced = server, listens, True
     return made
 
 
-def looked(made: PromptWorker) -> tuple[list[Any], float]:
+def looked(made: EventWorker) -> tuple[list[Any], float]:
     """What was handed on to be started, and the seconds until the next look."""
     started: list[Any] = []
 
@@ -134,7 +134,7 @@ class Told:
 def test_a_run_that_is_announced_before_it_can_be_seen_is_looked_for_until_it_is(monkeypatch: pytest.MonkeyPatch):
     """The server tells of a run within the transaction that makes it: the first look may come too early."""
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr("deployments.prompt_worker.time.monotonic", lambda: clock.now)
+    monkeypatch.setattr("deployments.event_worker.time.monotonic", lambda: clock.now)
     server = Server()
     made = worker(server)
     run = _planned(datetime.now(UTC))
@@ -154,7 +154,7 @@ def test_a_run_that_is_announced_before_it_can_be_seen_is_looked_for_until_it_is
 
 def test_a_run_that_has_to_wait_for_room_is_not_looked_for_for_ever(monkeypatch: pytest.MonkeyPatch):
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr("deployments.prompt_worker.time.monotonic", lambda: clock.now)
+    monkeypatch.setattr("deployments.event_worker.time.monotonic", lambda: clock.now)
     made = worker(Server())
 
     async def look() -> float:
@@ -184,7 +184,7 @@ def test_an_end_is_looked_at_when_its_room_can_be_seen(state: str, soonest: floa
 
 def test_a_run_is_labelled_beside_its_start_and_a_server_that_is_away_ends_nothing(monkeypatch: pytest.MonkeyPatch):
     """The keeper takes up the runs that carry its worker's name."""
-    monkeypatch.setattr("deployments.prompt_worker._LABEL_AGAIN_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("deployments.event_worker._LABEL_AGAIN_SECONDS", (0.0, 0.0))
     given = list[dict[str, str]]()
 
     class Away(Server):
@@ -205,7 +205,7 @@ def test_a_run_is_labelled_beside_its_start_and_a_server_that_is_away_ends_nothi
 
 def test_what_is_read_is_remembered_for_a_moment_and_every_reader_has_a_copy(monkeypatch: pytest.MonkeyPatch):
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr("deployments.prompt_worker.time.monotonic", lambda: clock.now)
+    monkeypatch.setattr("deployments.event_worker.time.monotonic", lambda: clock.now)
     reads: list[Any] = []
 
     async def read(id_: Any) -> Flow:

@@ -1,4 +1,4 @@
-"""Prefect's process worker, woken by the server's events: `python -m deployments.prompt_worker --pool P --name N`.
+"""Prefect's process worker, woken by the server's events: `python -m deployments.event_worker --pool P --name N`.
 
 Its own kind asks for work by the clock: often, which costs a core a twentieth for nothing, or seldom, which lets every
 run wait. This one hears of each run that is planned or has ended, and looks then; by the clock it looks only now and
@@ -55,7 +55,7 @@ _WORTH_A_LOOK = [_PLANNED, "COMPLETED", "FAILED", "CANCELLED", "CRASHED"]
 _SET_FOLDER = "prefect.deployments.steps.set_working_directory"
 
 
-class PromptWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter it among the types of workers
+class EventWorker(ProcessWorker, abc.ABC):  # ABC: Prefect then does not enter it among the types of workers
     """Of type `process`, for a pool of that type. `work` is all that is called."""
 
     def __init__(self, *, pool: str, name: str) -> None:
@@ -308,7 +308,7 @@ def _remembering(read: Callable[[UUID], Coroutine[Any, Any, Any]]) -> Callable[[
 
 
 async def _work(pool: str, name: str) -> None:
-    await PromptWorker(pool=pool, name=name).work()
+    await EventWorker(pool=pool, name=name).work()
 
 
 def main() -> int:
