@@ -17,7 +17,7 @@ def worktree(quick: bool) -> Iterator[Row]:
     for files in (200, 2_000) if quick else (1_000, 10_000, 100_000):
         with temporary_folder() as folder:
             repo = bench_worktree.generated(folder / "repo", files)
-            steps = bench_worktree.measured(repo, folder / "work", 1 if files > 50_000 else 3)
+            steps = bench_worktree.measured(repo, folder / "work", 3)
         found = steps[-1].row()
         yield Row(
             name=f"worktree, collect and remove, {files:,} files", unit="s", ours=_number(found["ours_seconds"]),

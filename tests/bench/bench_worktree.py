@@ -78,6 +78,7 @@ def measured(repo: Path, work: Path, rounds: int) -> list[Step]:
     for number in range(rounds):
         both = [(_ours, True), (_bare, False)]
         for run, is_ours in both if number % 2 == 0 else reversed(both):
+            os.sync()  # what the one before has written is not the next one's to wait for
             times = run(repo, work / f"{'ours' if is_ours else 'bare'}-{number}")
             for step, (seconds, cpu) in zip(steps, [*times, _sum(times)], strict=True):
                 (step.ours if is_ours else step.bare).append(seconds)
