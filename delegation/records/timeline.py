@@ -127,6 +127,7 @@ def _came_home(applied: Applied) -> Moment:
 
 def _of_agent(events: Sequence[Event]) -> Iterator[Moment]:
     asked_at: datetime | None = None
+    last: Moment | None = None
     for event in own_events(events):
         at = _time(event)
         if at is None:
@@ -136,7 +137,11 @@ def _of_agent(events: Sequence[Event]) -> Iterator[Moment]:
                 yield Moment(at=at, kind="agent", what="agent begins", detail=_text(event, "alias"))
             case "request":
                 asked_at = at
+            case "reply":  # the last one calls no tool, and so ends no turn
+                took = max(0.0, (at - asked_at).total_seconds()) if asked_at else None
+                last = Moment(at=at, kind="turn", what=f"turn {event.get('turn')}", detail="the answer", seconds=took)
             case "turn":
+                last = None
                 seconds = max(0.0, (at - asked_at).total_seconds()) if asked_at else None
                 yield Moment(at=at, kind="turn", what=f"turn {event.get('turn')}", detail=_turn(event), seconds=seconds)
                 asked_at = None
@@ -149,6 +154,8 @@ def _of_agent(events: Sequence[Event]) -> Iterator[Moment]:
             case "resume":
                 yield Moment(at=at, kind="resumed", what="taken up again", detail=_text(event, "turn", "at turn "))
             case "end":
+                if last is not None:
+                    yield last
                 why = _joined(_text(event, "stop_reason"), _failure(event))
                 yield Moment(at=at, kind="agent", what="agent ends", detail=why)
             case _:

@@ -1,5 +1,6 @@
 """What became of a delegation and when, from its record alone."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -166,6 +167,21 @@ def test_damaged_logs_cost_only_what_they_held(store: RecordStore):
     (store.folder(ID) / "receipt.1.json").write_text("{", encoding="utf-8")
     steps(store, (5, {"step": "agent"}))
     assert told(timeline_of(store, ID)) == [("submitted", 1.0), ("prepare", 4.0), ("agent", None)]
+
+
+def test_the_last_answer_which_calls_no_tool_is_a_turn_too(store: RecordStore):
+    log = store.folder(ID) / "trajectory.jsonl"
+    events = [
+        (1, "request", {"turn": 1}), (2, "reply", {"turn": 1}), (3, "turn", {"turn": 1}),
+        (4, "request", {"turn": 2}), (10, "reply", {"turn": 2}), (11, "end", {"stop_reason": "submitted"}),
+    ]  # fmt: skip
+    lines = [
+        json.dumps({"seq": number, "time": at(seconds).isoformat(), "type": kind, **facts})
+        for number, (seconds, kind, facts) in enumerate(events)
+    ]
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    told = [(each.what, each.seconds) for each in timeline_of(store, ID) if each.kind in ("turn", "agent")]
+    assert told == [("turn 1", 2.0), ("turn 2", 6.0), ("agent ends", None)]
 
 
 def test_a_turn_or_a_heartbeat_is_no_new_step(store: RecordStore):
