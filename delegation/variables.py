@@ -165,7 +165,7 @@ class Variables(BaseModel):
     )
     # Notifications
     notify: str | None = _variable(
-        "DELEGATE_NOTIFY", says="Shell command that is run when a night or a delegation has ended."
+        "DELEGATE_NOTIFY", says="Shell command that is run when a delegation, a night or a comparison has ended."
     )
     notify_seconds: Annotated[float, Field(gt=0, le=600)] = _variable(
         "DELEGATE_NOTIFY_SECONDS", 30, says="Time that it may take."

@@ -1,1 +1,1 @@
-"""Telling somebody that a night or a delegation has ended, by a command of theirs."""
+"""Telling somebody that a delegation, a night or a comparison has ended, by a command of theirs."""

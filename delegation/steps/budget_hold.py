@@ -16,7 +16,7 @@ USUAL_USD = 0.10
 
 
 class BudgetHold:
-    """Made by `open_purse`. Counts nothing where no budget is set."""
+    """Made by `hold_budget`. Counts nothing where no budget is set."""
 
     def __init__(self, state: SharedState, request: DelegationRequest) -> None:
         self._state, self._request = state, request

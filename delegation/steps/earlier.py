@@ -19,8 +19,8 @@ _OUT = "out"  # what dsh left for review
 
 
 def keep_earlier(folder: Path) -> None:
-    """Copy the files of a run that has ended to `earlier/N`; its receipt becomes `receipt.N.json`. Once for each
-    receipt. A disk that takes no copy does not keep the delegation from being done again."""
+    """Copy the files of a run that has ended to `earlier/N`, once for each receipt, which itself is kept beside
+    the new one (`records.store`). A disk that takes no copy does not keep the delegation from being done again."""
     if not (folder / "receipt.json").exists():
         return
     number = 1 + sum(1 for _ in folder.glob("receipt.*.json"))

@@ -1,4 +1,4 @@
-"""The one module of the front door that knows Prefect: its REST API, by httpx.
+"""What the front door asks of Prefect: its REST API, by httpx. (Its events: `prefect_events`.)
 
 The `prefect` package is not imported: that alone costs 1.6 s, and every `delegate run` would pay it.
 """

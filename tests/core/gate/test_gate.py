@@ -116,7 +116,7 @@ def test_when_every_model_cools_down_the_gate_says_when_to_come_back_and_holds_n
     assert (rig.office.held, tickets.standing(rig.state, now=now())) == ({}, {})
 
 
-def test_whoever_holds_a_seat_asks_no_more_once_another_was_refused(rig: Any):
+def test_whoever_holds_a_slot_asks_no_more_once_another_was_refused(rig: Any):
     with rig.model_slot("dg-1") as one, rig.model_slot("dg-2") as other:
         one.before_request()
         other.before_request()
@@ -126,7 +126,7 @@ def test_whoever_holds_a_seat_asks_no_more_once_another_was_refused(rig: Any):
         assert withheld.value.kind == "throttled"
 
 
-def test_after_the_time_one_seat_probes_and_the_other_waits_for_its_answer(rig: Any, monkeypatch: pytest.MonkeyPatch):
+def test_after_the_time_one_slot_probes_and_the_other_waits_for_its_answer(rig: Any, monkeypatch: pytest.MonkeyPatch):
     with rig.model_slot("dg-1") as one, rig.model_slot("dg-2") as other:
         cooldowns.begin(rig.state, "q-m", until=in_seconds(-1), kind="throttled", reason="429", now=in_seconds(-9))
         one.before_request()
@@ -144,7 +144,7 @@ def test_a_probe_that_takes_long_sends_the_others_back_to_the_gate(rig: Any, mon
             other.before_request()
 
 
-def test_a_short_cooldown_is_sat_out_in_the_seat_by_as_many_as_the_lowered_cap_allows(rig: Any):
+def test_a_short_cooldown_is_waited_for_in_the_slot_by_as_many_as_the_lowered_cap_allows(rig: Any):
     rig.office.limits["bucket:b"] = 3
     with rig.model_slot("dg-1") as one, rig.model_slot("dg-2") as two, rig.model_slot("dg-3") as three:
         refused(three, hint=1.0)  # the cap falls to 1
@@ -216,7 +216,7 @@ def test_tables_that_are_locked_for_a_moment_are_waited_for(rig: Any, monkeypatc
     other.close()
 
 
-def test_a_seat_goes_on_with_its_work_when_the_tables_become_unusable(rig: Any):
+def test_a_slot_goes_on_with_its_work_when_the_tables_become_unusable(rig: Any):
     with rig.model_slot() as model_slot, SharedState(read_only(rig.url)) as state:
         model_slot._state = state
         model_slot.before_request()
