@@ -1,6 +1,5 @@
 """What a running stack says of itself, in `stack/state.json` of the home (mode 600: it holds the server's password)."""
 
-import sys
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +9,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from delegation.errors import StackNotRunning
 from delegation.files import publish, text_or_none
 from delegation.home import Home
+from delegation.processes.identity import ProcessId
 from delegation.values import Value
 
 MARK = "DELEGATE_STACK"  # names the home in the environment of each process of its stack
@@ -17,17 +17,6 @@ OPEN_PAGE = "open.html"  # among the UI's files of our own server, see deploymen
 FLOWS_MISSING = "flows cannot be imported"
 """What a warning of the stack begins with that tells which of its flows are not there."""
 _REMEDY = "start it with `delegate up`"
-
-
-class ProcessId(Value):
-    """A process that cannot be confused with a later one of the same pid. `started` counts from the machine's start."""
-
-    pid: int
-    started: float
-
-    def is_alive(self) -> bool:
-        """Whether this very process still runs; one that has ended but was not yet reaped does not."""
-        return start_of(self.pid) == self.started
 
 
 class StackState(Value):
@@ -103,33 +92,3 @@ def run_url(state: StackState, flow_run_id: str | None) -> str | None:
 
 def write_state(home: Home, state: StackState) -> None:
     publish(state_file(home), state.model_dump_json(indent=1))
-
-
-def start_of(pid: int) -> float | None:
-    """When a live process began; None for one that is gone or a zombie."""
-    return _start_on_linux(pid) if sys.platform == "linux" else _start_elsewhere(pid)
-
-
-def process_id(pid: int) -> ProcessId | None:
-    started = start_of(pid)
-    return None if started is None else ProcessId(pid=pid, started=started)
-
-
-def _start_on_linux(pid: int) -> float | None:
-    """Clock ticks since boot: unlike psutil's time of day it does not move when the clock is set."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else float(fields[19])
-
-
-def _start_elsewhere(pid: int) -> float | None:
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else round(process.create_time(), 1)
-    except psutil.Error:
-        return None

@@ -11,7 +11,7 @@ from typing import Any
 
 from delegation.errors import StackError
 from delegation.files import text_or_none
-from delegation.stack_state import ProcessId
+from delegation.processes.identity import ProcessId
 from deployments.places import Places
 
 ALREADY_KEPT = 3

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from delegation.files import publish
-from delegation.stack_state import ProcessId, StackState, process_id, state_file, write_state
+from delegation.processes.identity import ProcessId, process_id
+from delegation.stack_state import StackState, state_file, write_state
 from deployments.configuration import WORK_POOL, Configuration, keeper_fingerprint, program_version
 from deployments.connection import Connection, check_foreign, connection_of
 from deployments.database.choice import Database, choose_database

@@ -6,7 +6,6 @@ of ours. An entry is a file of its own, so that twelve creations at once never w
 
 import os
 import platform
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -16,14 +15,12 @@ from delegation.errors import NotFoundError, WorkFailed
 from delegation.files import publish, text_or_none
 from delegation.home import Home
 from delegation.ids import is_id
+from delegation.processes.identity import start_of
 from delegation.values import Value
-
-# The kernel derives start times from a clock that may be set; the same process differs by less than this.
-_START_TOLERANCE_SECONDS = 2.0
 
 
 class Lease(Value):
-    """Who works in a tree. A process id is reused one day; together with the start time it is not."""
+    """Who works in a tree: a process, known by its start as `ProcessId` is. Setting the clock changes nothing."""
 
     pid: int
     started: float
@@ -35,8 +32,7 @@ class Lease(Value):
         """Whether the holder still runs. A holder on another host cannot be asked, so it counts as alive."""
         if self.host != platform.node():
             return True
-        started = process_start(self.pid)
-        return started is not None and abs(started - self.started) < _START_TOLERANCE_SECONDS
+        return start_of(self.pid) == self.started
 
 
 class Entry(Value):
@@ -146,19 +142,7 @@ class Ledger:
 
 
 def lease_of_this_process(run_id: str | None = None) -> Lease:
-    started = process_start(os.getpid())
-    return Lease(pid=os.getpid(), started=started or 0.0, host=platform.node(), run_id=run_id)
-
-
-def process_start(pid: int) -> float | None:
-    """When a process began (seconds since the epoch), or None where none of that id runs. A zombie does not run."""
-    import psutil
-
-    with suppress(psutil.Error):
-        process = psutil.Process(pid)
-        if process.status() != psutil.STATUS_ZOMBIE:
-            return process.create_time()
-    return None
+    return Lease(pid=os.getpid(), started=start_of(os.getpid()) or 0.0, host=platform.node(), run_id=run_id)
 
 
 def _is_name(name: str) -> bool:

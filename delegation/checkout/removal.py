@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from delegation.checkout.ledger import Entry, Ledger, now
-from delegation.checkout.snapshots import restored_into, save_work, tree_in, unsaved_work
+from delegation.checkout.snapshots import save_work, tree_in, unsaved_work
 from delegation.checkout.tree_content import remove_folder
 from delegation.errors import NotFoundError, WorkFailed
 from delegation.home import Home
@@ -55,11 +55,6 @@ def sweep(
     """
     ledger = Ledger(home)
     return tuple(_swept(ledger, entry, min_age_seconds, why_wanted, only_look=only_look) for entry in ledger.entries())
-
-
-def restore(home: Home, name: str, to: Path) -> tuple[str, ...]:
-    """Write what was saved of a removed tree into a new folder; gives the refs it came from. Raises NotFoundError."""
-    return restored_into(Ledger(home).entry(name), to)
 
 
 def size_bytes(entry: Entry) -> int:

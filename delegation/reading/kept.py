@@ -23,13 +23,13 @@ from delegation.errors import (
 )
 from delegation.files import text_or_none
 from delegation.home import Home
+from delegation.processes.identity import ProcessId, process_id
 from delegation.reading.locks import held
 from delegation.reading.metrics import Tool
 from delegation.reading.question import Answer, NoAnswer, Question, Reader
 from delegation.reading.sessions import session_id
 from delegation.receipt import Cost
 from delegation.secrets import keep
-from delegation.stack_state import ProcessId, process_id
 from delegation.values import Value
 
 _KINDS: dict[str, type[DelegateError]] = {

@@ -11,7 +11,6 @@ from pydantic import Field, ValidationError
 from delegation.card import Lane
 from delegation.errors import ConflictError, NotFoundError, StackError, UsageError
 from delegation.files import publish
-from delegation.home import Home
 from delegation.ids import is_id, new_id
 from delegation.reading.config import Provider, ReaderConfig
 from delegation.reading.corpora import Corpora
@@ -246,8 +245,3 @@ class SessionStore:
 
     def _lock(self, name: str) -> Path:
         return self._folder / f".{session_id(name)}.lock"
-
-
-def default_folder(home: Home, config: ReaderConfig) -> Path:
-    """Where sessions lie: where the configuration says, else below the reading folder of our home."""
-    return config.session_dir or home.reading / "sessions"

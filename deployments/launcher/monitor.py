@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from delegation.stack_state import start_of
+from delegation.processes.identity import start_of
 from deployments.launcher.runs import LaunchedRun, remember
 from deployments.processes import wake_on_signals
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from delegation.files import publish, text_or_none
-from delegation.stack_state import start_of
+from delegation.processes.identity import start_of
 
 
 @dataclass(frozen=True)

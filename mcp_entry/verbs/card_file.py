@@ -17,11 +17,6 @@ _OF_NIGHTS = (".md", ".markdown", ".yaml", ".yml", ".jsonl")
 _ELSEWHERE = ": such cards run with `delegate night FILE`"
 
 
-def card_in(path: Path) -> Card:
-    """The one card of a JSON or TOML file. Raises UsageError for what is none, NotFoundError where no file is."""
-    return card_of_fields(fields_in(path))
-
-
 def card_of_fields(fields: dict[str, Any], names: dict[str, str] | None = None) -> Card:
     """The card of fields from a file, from flags, or from both; without a `repo` it is about the current folder."""
     repo = fields.get("repo", ".")
@@ -31,7 +26,7 @@ def card_of_fields(fields: dict[str, Any], names: dict[str, str] | None = None) 
 
 
 def fields_in(path: Path) -> dict[str, Any]:
-    """What a card file says, its `repo` made absolute. Raises as `card_in`."""
+    """What a card file says. Raises UsageError for what is none, NotFoundError where no file is."""
     text = text_in(path)
     if path.suffix.lower() in _OF_NIGHTS:
         raise UsageError(f"the card file {str(path)!r} must be JSON or TOML{_ELSEWHERE}")

@@ -18,9 +18,10 @@ from front import Front, Ran
 from prefect_double import PrefectDouble
 
 from delegation.card import Card
+from delegation.processes.identity import ProcessId, process_id
 from delegation.request import Agent, DelegationRequest, Endpoint, Limits
 from delegation.shared_state import migrate
-from delegation.stack_state import ProcessId, StackState, process_id, write_state
+from delegation.stack_state import StackState, write_state
 from mcp_entry.__main__ import main
 
 AUTH = "admin:of-this-test"

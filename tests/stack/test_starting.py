@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from waiting import until
 
-from delegation.stack_state import ProcessId, StackState, write_state
+from delegation.processes.identity import ProcessId
+from delegation.stack_state import StackState, write_state
 
 pytestmark = pytest.mark.stack
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from delegation.errors import Cancelled, DelegateError, StackError
 from delegation.layout import pipeline_directory
+from delegation.processes.identity import process_id
 from delegation.reading.kept import Kept, Later, with_references
 from delegation.reading.labels import unrecorded
 from delegation.reading.question import Answer, Question
 from delegation.settings import Settings
-from delegation.stack_state import MARK, StackState, process_id
+from delegation.stack_state import MARK, StackState
 
 if TYPE_CHECKING:  # loaded in a thread
     from mcp_entry.verbs.reading.slots import Connections

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from delegation.checkout.ledger import Ledger, lease_of_this_process, process_start
-from delegation.checkout.removal import restore, size_bytes, sweep
+from delegation.checkout.ledger import Ledger, lease_of_this_process
+from delegation.checkout.removal import size_bytes, sweep
+from delegation.checkout.snapshots import restored_into
 from delegation.checkout.worktree import agent_git_environment, create, remove, snapshot
 from delegation.errors import NotFoundError, WorkFailed
 from delegation.ids import new_id
+from delegation.processes.identity import start_of
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def other_process():
 
 def held_by(pid: int, started: float | None = None) -> dict[str, object]:
     lease = lease_of_this_process().model_dump()
-    return lease | {"pid": pid, "started": started if started is not None else process_start(pid)}
+    return lease | {"pid": pid, "started": started if started is not None else start_of(pid)}
 
 
 def abandon(trees, worktree) -> None:
@@ -85,11 +87,19 @@ def test_a_tree_held_by_another_live_process_is_neither_removed_nor_swept(repo, 
 
 def test_a_process_id_that_was_used_again_holds_nothing(repo, trees, other_process):
     worktree = trees.create(repo.path)
-    started = process_start(other_process.pid)
+    started = start_of(other_process.pid)
     assert started
     Ledger(trees.home).change(worktree.name, lease=held_by(other_process.pid, started - 1000))
     assert [swept.action for swept in sweep(trees.home)] == ["removed"]
     assert not Path(worktree.root).exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the time of day tells when a process began")
+def test_setting_the_clock_frees_no_tree_that_is_worked_in(repo, trees, other_process, monkeypatch: pytest.MonkeyPatch):
+    worktree = trees.create(repo.path)
+    Ledger(trees.home).change(worktree.name, lease=held_by(other_process.pid))
+    monkeypatch.setattr("psutil.Process.create_time", lambda _: 1.0)
+    assert [swept.action for swept in sweep(trees.home)] == ["kept"]
 
 
 def test_a_holder_on_another_host_counts_as_alive(repo, trees):
@@ -110,7 +120,7 @@ def test_the_sweep_stores_untracked_and_ignored_files_before_it_removes(repo, tr
     (swept,) = sweep(trees.home)
     assert (swept.action, swept.saved_refs) == ("removed", (f"refs/delegate/{worktree.name}/files",))
     assert not root.exists()
-    restore(trees.home, worktree.name, tmp_path / "back")
+    restored_into(Ledger(trees.home).entry(worktree.name), tmp_path / "back")
     assert (tmp_path / "back/only_untracked.py").read_text() == "work\n"
     assert (tmp_path / "back/build/report.txt").read_text() == "deliverable\n"
     assert [swept.reason for swept in sweep(trees.home)] == ["was removed before"]
@@ -147,7 +157,7 @@ def test_work_of_a_plain_folder_can_be_restored_after_its_tree_is_gone(trees, tm
     abandon(trees, worktree)
     sweep(trees.home)
     assert not Path(worktree.root).exists()
-    restore(trees.home, worktree.name, tmp_path / "back")
+    restored_into(Ledger(trees.home).entry(worktree.name), tmp_path / "back")
     assert (tmp_path / "back/x.py").read_text() == "work\n"
 
 
@@ -160,7 +170,7 @@ def test_edits_inside_a_submodule_are_stored_before_removal(repo, trees, make_re
     abandon(trees, worktree)
     sweep(trees.home)
     assert not Path(worktree.root).exists()
-    restore(trees.home, worktree.name, tmp_path / "back")
+    restored_into(Ledger(trees.home).entry(worktree.name), tmp_path / "back")
     assert (tmp_path / "back/third/a.py").read_text() == "edited\n"
 
 

@@ -9,6 +9,7 @@ from readers import ReadingUser, provider
 
 from delegation.errors import Cancelled, ConflictError, EndpointError, NotFoundError, StackError, UsageError, WorkFailed
 from delegation.home import Home
+from delegation.processes.identity import ProcessId, process_id
 from delegation.reading.admission import Wish, admit_query
 from delegation.reading.kept import Kept, Later, with_references
 from delegation.reading.labels import run_name_of, unrecorded
@@ -16,7 +17,6 @@ from delegation.reading.locks import Busy
 from delegation.scripted.endpoint import ScriptedEndpoint, Turn
 from delegation.secrets import value_of
 from delegation.shared_state import SharedState, budgets, migrate
-from delegation.stack_state import ProcessId, process_id
 from delegation.steps import reading as steps
 from mcp_entry.verbs.reading.question_run import _hand_over
 

@@ -12,6 +12,7 @@ from readers import ReadingUser, provider
 from waiting import until
 
 from delegation.errors import StackError
+from delegation.processes.identity import ProcessId
 from delegation.reading import slots
 from delegation.reading.admission import Wish, admit_query
 from delegation.reading.gate import Shared
@@ -20,7 +21,7 @@ from delegation.reading.providers import NotAsked
 from delegation.reading.question import Question
 from delegation.reading.slots import LeasedSlots
 from delegation.shared_state import SharedState, migrate, tickets
-from delegation.stack_state import ProcessId, StackState
+from delegation.stack_state import StackState
 
 BUCKET, LIMIT = "model-of-p", "bucket:model-of-p"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from delegation.errors import NotFoundError, UsageError
-from delegation.home import Home
 from delegation.reading.config import config_place, read_reader_config
 from delegation.reading.packing.limits import FileWalker
-from delegation.reading.sessions import default_folder
+from delegation.reading.pool import folder_of_sessions
+from delegation.settings import load_settings
 
 PROVIDER = {"name": "cheap", "base_url": "https://h.example/v1/", "api_key": "env:CHEAP_KEY", "default_model": "m"}
 KEYS = {"CHEAP_KEY": "sk-value-of-the-key", "HOME": "/home/somebody"}
@@ -54,8 +54,8 @@ def test_a_whole_file_is_read_as_it_is(config):
 def test_what_is_left_out_has_the_usual_values(config, tmp_path):
     read = read_reader_config(config(), KEYS)
     assert (read.file_walker.max_file_bytes, read.file_walker.max_total_bytes) == (262_144, 4_194_304)
-    home = Home(tmp_path / "h", tmp_path / "h/config/delegate.toml")
-    assert default_folder(home, read) == tmp_path / "h/reading/sessions"
+    settings = load_settings({"DELEGATE_HOME": str(tmp_path / "h"), "HOME": str(tmp_path)}, tmp_path)
+    assert folder_of_sessions(settings, read) == tmp_path / "h/reading/sessions"
     assert (read.metrics_file, read.default_max_output_tokens) == (None, None)
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from delegation.home import Home
-from delegation.stack_state import StackState, process_id, write_state
+from delegation.processes.identity import process_id
+from delegation.stack_state import StackState, write_state
 from deployments.__main__ import main
 
 ROOT = Path(__file__).parents[3]

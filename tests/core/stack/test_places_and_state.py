@@ -14,7 +14,8 @@ import pytest
 from delegation.errors import StackError, StackNotRunning
 from delegation.home import Home
 from delegation.layout import pipeline_directory
-from delegation.stack_state import ProcessId, StackState, live_state, process_id, read_state, running_stack, write_state
+from delegation.processes.identity import ProcessId, process_id
+from delegation.stack_state import StackState, live_state, read_state, running_stack, write_state
 from deployments.places import Places
 
 

@@ -13,7 +13,8 @@ from front import Front
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
-from delegation.stack_state import ProcessId, StackState
+from delegation.processes.identity import ProcessId
+from delegation.stack_state import StackState
 from mcp_entry.stack.pauses import LOOK_SECONDS, Pauses
 from mcp_entry.stack.prefect_events import RunEvents
 from tests.doubles.waiting import until

@@ -172,9 +172,9 @@ def test_a_tree_that_is_worked_in_is_waited_for(front: Front, call: Call):
     try:
         lease = ledger.entry(tree.name).lease
         assert lease is not None
-        from delegation.checkout.ledger import process_start
+        from delegation.processes.identity import start_of
 
-        changed = lease.model_copy(update={"pid": other.pid, "started": process_start(other.pid)})
+        changed = lease.model_copy(update={"pid": other.pid, "started": start_of(other.pid)})
         ledger.change(tree.name, lease=changed.model_dump())
         said = call("enter", "1").stderr
     finally:

@@ -9,9 +9,9 @@ import pytest
 
 from delegation.budgets import BudgetLimits
 from delegation.home import Home
+from delegation.processes.identity import ProcessId
 from delegation.reading.kept import Kept
 from delegation.shared_state import SharedState, budgets, migrate, tickets
-from delegation.stack_state import ProcessId
 from deployments.upkeep.left_holds import LeftHolds
 from deployments.upkeep.questions import LeftQuestions
 
