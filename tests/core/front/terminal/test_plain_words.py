@@ -52,7 +52,7 @@ def test_a_variable_that_cannot_be_is_told_with_what_was_found(front: Front, cal
 def test_a_wrong_type_in_the_file_is_told_with_its_line(front: Front, call: Call):
     configured(front, '# ours\n[settings]\nmax_queue = "many"\n\n[models.m]\nbase_url = "http://127.0.0.1:1"\n')
     file = front.home / "config" / "delegate.toml"
-    assert call("list").stderr == (
+    assert call("models").stderr == (
         f"delegate: {file}, line 3: [settings] max_queue must be a whole number from 1, not 'many'\n"
     )
 
