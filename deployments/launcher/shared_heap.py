@@ -73,8 +73,10 @@ def _classes() -> list[type]:
 
 
 def _parts(thing: Any) -> Iterator[Any]:
-    """What it refers to. Of code the interpreter does not say it."""
+    """What it refers to. Of code the interpreter does not say it, and the last four are made when somebody first asks
+    and kept with it: here once, and not in every run."""
     yield from gc.get_referents(thing)
     if isinstance(thing, CodeType):
         yield from (thing.co_consts, thing.co_names, thing.co_name, thing.co_qualname, thing.co_filename)
         yield from (thing.co_linetable, thing.co_exceptiontable)
+        yield from (thing.co_code, thing.co_varnames, thing.co_cellvars, thing.co_freevars)
