@@ -78,6 +78,8 @@ class ResolvedTree:
             place = self.root.joinpath(*self._asked.parts(path)).resolve()
         except (OSError, RuntimeError) as error:  # RuntimeError: a circle of links, before Python 3.13
             raise ToolProblem(f"{path!r} goes through a symbolic link that leads nowhere") from error
+        if place.is_symlink():  # a circle, from Python 3.13 on
+            raise ToolProblem(f"{path!r} goes through a symbolic link that leads nowhere")
         if not place.is_relative_to(self.root):
             raise outside(path, self.root)
         return place

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,8 +21,11 @@ from tests.doubles.harness_jobs import repository
 POOL = Pool("codex", ceiling=8, per_project=2, max_queue=32)
 
 
+_comers: list[threading.Thread] = []
+
+
 @pytest.fixture
-def held(rig: Any, tmp_path: Path) -> Callable[..., LaunchCaps]:
+def held(rig: Any, tmp_path: Path) -> Iterator[Callable[..., LaunchCaps]]:
     """The launch caps of a job with this id, in a checkout of that name; who waits is told to `rig`."""
     repo = repository(tmp_path / "repo")
 
@@ -31,7 +34,9 @@ def held(rig: Any, tmp_path: Path) -> Callable[..., LaunchCaps]:
         worktree: Any = SimpleNamespace(root=str(tmp_path / checkout))
         return LaunchCaps(request, worktree, pool, rig.state, rig.told.append)
 
-    return of
+    yield of
+    while _comers:
+        _comers.pop().join(10)  # each has given its connection back before the tables are closed
 
 
 def entered_later(other: LaunchCaps, rig: Any, reason: str) -> threading.Event:
@@ -42,7 +47,8 @@ def entered_later(other: LaunchCaps, rig: Any, reason: str) -> threading.Event:
         with other:
             inside.set()
 
-    threading.Thread(target=come, daemon=True).start()
+    _comers.append(threading.Thread(target=come, daemon=True))
+    _comers[-1].start()
     deadline = time.monotonic() + 10
     while not [each for each in rig.told if isinstance(each, Waiting) and each.reason == reason]:
         assert time.monotonic() < deadline, rig.told
