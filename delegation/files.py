@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from delegation.errors import StackError
 
@@ -60,6 +61,12 @@ def sha256_of(path: Path) -> str:
 def is_full(error: BaseException) -> bool:
     """Whether there is no room, or no quota, for what was to be written."""
     return isinstance(error, OSError) and error.errno in _FULL
+
+
+def drop_output(stream: TextIO) -> None:
+    """Send what is still unwritten nowhere, for the interpreter fails on it again when it ends: its reader went away
+    (`delegate patch ... | head`), or its disk is full."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def cannot_write(error: OSError, path: Path | None = None) -> StackError:

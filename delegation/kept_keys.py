@@ -7,11 +7,13 @@ and fails nobody else. A delegation whose key is gone ends as `auth` and says to
 import json
 import re
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from delegation.home import Home
 from delegation.records import RecordStore
+from delegation.records.standing import is_done_again
 from delegation.secrets import forget_unused
 
 SURROUNDINGS, EVERY_NIGHT = ".surroundings.json", "every-"  # see `delegation.night.surroundings`
@@ -62,7 +64,7 @@ def _wanted_by(store: RecordStore, delegation_id: str, keep_days: float) -> set[
 
 
 def _is_done_again(store: RecordStore, delegation_id: str) -> bool:
-    """As `standing.ended` has it; the times of the files spare the reading of nearly all."""
+    """By the receipt's own time on disk, since it is not read; the times of the files spare nearly all reading."""
     folder = store.folder(delegation_id)
     try:
         ended_at = (folder / "receipt.json").stat().st_mtime
@@ -70,8 +72,7 @@ def _is_done_again(store: RecordStore, delegation_id: str) -> bool:
             return False
     except FileNotFoundError:
         return False
-    progress = store.status(delegation_id)
-    return progress is not None and progress.step != "done" and progress.updated_at.timestamp() > ended_at
+    return is_done_again(store.status(delegation_id), datetime.fromtimestamp(ended_at, UTC))
 
 
 def _seconds_since_its_end(receipt: Path) -> float | None:

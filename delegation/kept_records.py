@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from delegation.checkout.git import ask_git
 from delegation.checkout.ledger import Ledger
+from delegation.checkout.publish import commit_at
+from delegation.errors import DelegateError
 from delegation.home import Home
 from delegation.kept_refs import clear_refs
 from delegation.receipt import FREELY_APPLIED
 from delegation.records import RecordStore
-from delegation.records.applied import applied_of, was_taken_back
+from delegation.records.applied import applied_of
 from delegation.records.history import HistoryRow, read
 from delegation.records.index import History
 from delegation.records.removed import Removed, note_removed
@@ -120,11 +123,28 @@ def _why_needed(home: Home, row: HistoryRow, trees: Collection[str], named: Mapp
         return "it has not ended"
     if row.files is not None and row.outcome in FREELY_APPLIED and not row.applied:
         return f"its change is {row.outcome} and was not applied"
-    if row.files is not None and row.applied and was_taken_back(home.delegations / row.id, row.repo):
+    if row.files is not None and row.applied and _was_taken_back(home.delegations / row.id, row.repo):
         return "its change was applied and then taken back: it can be applied again"
     if row.id in trees:
         return "its tree is still there"
     return named.get(row.id)
+
+
+def _was_taken_back(folder: Path, repo: str | None) -> bool:
+    """Whether a change that came home is there no more: on no branch that it was given, and it fits the files again.
+
+    False where nobody can tell: its repository is away, or git cannot say.
+    """
+    patch = folder / "patch.diff"
+    if repo is None or not Path(repo).is_dir() or not patch.is_file():
+        return False
+    try:
+        branches = {each.where for each in applied_of(folder) if each.how == "branch"}
+        if any(commit_at(Path(repo), f"refs/heads/{name}") for name in branches):
+            return False
+        return ask_git("apply", "--check", "--whitespace=nowarn", str(patch.resolve()), cwd=Path(repo)).exit_code == 0
+    except DelegateError:
+        return False
 
 
 def _refers_to(home: Home, row: HistoryRow) -> set[str]:

@@ -6,12 +6,12 @@ Exit codes: 0 done; 1 `up`: the stack runs, and some of its flows cannot be impo
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from delegation.errors import DelegateError, StackNotRunning
+from delegation.files import drop_output
 from delegation.stack_state import FLOWS_MISSING
 from deployments.configuration import Configuration, configuration
 from deployments.report import Report
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         print(json.dumps(report.facts) if arguments.json else report.text, flush=True)  # noqa: T201
     except BrokenPipeError:  # whoever reads has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output(sys.stdout)
     return report.exit_code
 
 

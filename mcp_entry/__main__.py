@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Sequence
 
 from delegation.errors import DelegateError, StackNotRunning
-from delegation.files import cannot_write, is_full
+from delegation.files import cannot_write, drop_output, is_full
 from mcp_entry.quick_start import start_quickly
 from mcp_entry.terminal.exits import CANNOT, NOT_RUNNING, OK, OTHER_OUTCOME, STOPPED_WAITING, NotAnswered
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _said("interrupted", STOPPED_WAITING)
     except BrokenPipeError:
-        _drop_stdout()
+        drop_output(sys.stdout)
         return OK
     except NotAnswered as error:
         return _not_answered(error, with_traceback=with_traceback)
@@ -65,14 +65,9 @@ def _said(message: str, code: int) -> int:
     try:
         sys.stdout.flush()
     except OSError:  # a full disk: the interpreter must not fail on it again when it ends
-        _drop_stdout()
+        drop_output(sys.stdout)
     sys.stderr.write(f"delegate: {' '.join(message.split())}\n")
     return code
-
-
-def _drop_stdout() -> None:
-    """Send what is still unwritten nowhere: its reader went away (`delegate patch ... | head`) or its disk is full."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

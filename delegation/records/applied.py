@@ -8,9 +8,6 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from delegation.checkout.git import ask_git
-from delegation.checkout.publish import commit_at
-from delegation.errors import DelegateError
 from delegation.values import Value
 
 NAME = "applied.jsonl"
@@ -52,23 +49,6 @@ def is_applied(folder: Path, sha256: str) -> bool:
     if not noted:
         return any(folder.glob(f"{_UNDO}*.diff"))
     return any(each.sha256 in (None, sha256) for each in noted)
-
-
-def was_taken_back(folder: Path, repo: str | None) -> bool:
-    """Whether a change that came home is there no more: on no branch that it was given, and it fits the files again.
-
-    False where nobody can tell: its repository is away, or git cannot say.
-    """
-    patch = folder / "patch.diff"
-    if repo is None or not Path(repo).is_dir() or not patch.is_file():
-        return False
-    try:
-        branches = {each.where for each in applied_of(folder) if each.how == "branch"}
-        if any(commit_at(Path(repo), f"refs/heads/{name}") for name in branches):
-            return False
-        return ask_git("apply", "--check", "--whitespace=nowarn", str(patch.resolve()), cwd=Path(repo)).exit_code == 0
-    except DelegateError:
-        return False
 
 
 def _applied(line: str) -> Applied | None:

@@ -1,5 +1,7 @@
 """Whether a delegation has ended, which its receipt alone does not tell: it may be judged again."""
 
+from datetime import datetime
+
 from delegation.receipt import Receipt
 from delegation.records.entry import Progress
 from delegation.records.store import RecordStore
@@ -7,9 +9,14 @@ from delegation.records.store import RecordStore
 
 def ended(receipt: Receipt | None, progress: Progress | None) -> Receipt | None:
     """The receipt of a delegation that has ended; None while it works, also when it works again."""
-    if receipt is None or progress is None or progress.step == "done" or receipt.ended_at is None:
+    if receipt is None or receipt.ended_at is None:
         return receipt
-    return receipt if progress.updated_at <= receipt.ended_at else None
+    return None if is_done_again(progress, receipt.ended_at) else receipt
+
+
+def is_done_again(progress: Progress | None, ended_at: datetime) -> bool:
+    """Whether one that had ended by then was taken up since."""
+    return progress is not None and progress.step != "done" and progress.updated_at > ended_at
 
 
 def ended_receipt(records: RecordStore, delegation_id: str) -> Receipt | None:

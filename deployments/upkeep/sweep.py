@@ -85,20 +85,20 @@ class Sweeper:
         answer."""
         begun = self._runs({"state": {"type": {"any_": _BEGUN}}})
         seen = {run.id: run for run in (*begun, *self._ours(crashed), *self._crashed_before())}
-        stray = self._stray(seen.values())
-        crashed_ones = {run.id for run in seen.values() if _is_crashed(run) and not self._is_given_up(run)}
-        self._crashed_alive = crashed_ones - {run.id for run in stray}
+        living = flow_processes(self._places)
+        stray = self._stray(seen.values(), living)
+        self._crashed_alive = {run.id for run in seen.values() if _is_crashed(run) and run.id in living}
         if stray:
             time.sleep(_LOOK_AGAIN_SECONDS)
-            again = {run.id: run for run in self._stray(self._runs({"id": {"any_": [run.id for run in stray]}}))}
+            same = self._runs({"id": {"any_": [run.id for run in stray]}})
+            again = {run.id: run for run in self._stray(same, flow_processes(self._places))}
             for run in stray:
                 if run.id in again and again[run.id].state == run.state:
                     self._settle(again[run.id])
         self._carry_out_cancellations(worker_pid, [run for run in begun if run.state == "CANCELLING"])
 
-    def _stray(self, runs: Iterable[FlowRun]) -> list[FlowRun]:
+    def _stray(self, runs: Iterable[FlowRun], living: Mapping[str, int]) -> list[FlowRun]:
         """Those of them that the server believes alive, or that crashed, and that have no process."""
-        living = flow_processes(self._places)
         return [run for run in runs if run.id not in living and _is_ripe(run) and not self._is_given_up(run)]
 
     def _is_given_up(self, run: FlowRun) -> bool:

@@ -6,7 +6,6 @@ dsh is done when its program ended well; another delegation when its outcome is 
 """
 
 import json as json_module
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 from delegation.errors import DelegateError, NotFoundError, StackError, UsageError
+from delegation.files import drop_output
 from delegation.harnesses.choice import prefix_of
 from delegation.harnesses.pools import KINDS
 from delegation.harnesses.sanitising import one_line, safe_json
@@ -161,7 +161,7 @@ def _print(line: str) -> None:
         out.write(f"{line}\n")
         out.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        drop_output(out)
 
 
 def _command(

@@ -9,11 +9,13 @@ import pytest
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], seconds: float = 30, what: str = "it came true") -> T:
-    """The condition's first true value. Fails with `what` after `seconds`."""
+def until(
+    condition: Callable[[], T], seconds: float = 30, what: str = "it came true", *, pause_seconds: float = 0.02
+) -> T:
+    """The condition's first true value. Fails with `what` after `seconds`. Pause longer where a look costs much."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if value := condition():
             return value
-        time.sleep(0.02)
+        time.sleep(pause_seconds)
     pytest.fail(f"not within {seconds:g} s: {what}")

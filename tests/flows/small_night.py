@@ -2,13 +2,13 @@
 
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import psutil
+import waiting
 
 from delegation.home import Home
 from delegation.scripted.endpoint import Call, Request, Turn
@@ -72,10 +72,8 @@ def api(stack: Terminal) -> httpx.Client:
 
 
 def until(what: Callable[[], bool], seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.2)
+    """With a night's patience; each look asks the server, or starts a program."""
+    waiting.until(what, seconds, pause_seconds=0.2)
 
 
 def flow_process(stack: Terminal, flow_run_id: str) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import waiting
 
 from delegation.home import Home
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
@@ -41,10 +42,7 @@ def shown(stack: Terminal, name: str) -> dict[str, Any]:
 
 
 def until(what: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.1)
+    waiting.until(what, seconds, pause_seconds=0.1)
 
 
 def cancel_in_the_ui(stack: Terminal, name: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+import waiting
 
 from delegation.home import Home
 from delegation.scripted.endpoint import Call, Request, ScriptedEndpoint, Turn
@@ -82,11 +83,7 @@ def submit(terminal: Terminal, repo: Path, task: str, env: dict[str, str], *word
 
 
 def until(what: Callable[[], Any], seconds: float = 90) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.05)
-    return found
+    return waiting.until(what, seconds, pause_seconds=0.05)
 
 
 def waited(terminal: Terminal, names: list[str], env: dict[str, str]) -> list[dict[str, Any]]:

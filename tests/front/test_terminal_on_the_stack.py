@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+import waiting
 
 from delegation.scripted.endpoint import ScriptedEndpoint, Turn
 from tests.front.conftest import User
@@ -98,7 +99,4 @@ def server_of(user: User) -> int:
 
 
 def until(holds) -> None:
-    deadline = time.monotonic() + 60
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert holds()
+    waiting.until(holds, 60, pause_seconds=0.1)
